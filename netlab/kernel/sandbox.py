@@ -1,0 +1,186 @@
+"""The one unshared user + mount + pid + network + IPC + UTS namespace that a whole lab lives in.
+
+:func:`enter` turns the calling process into the lab's PID 1: when it ends, for whatever reason, the kernel ends every
+process in the lab and takes back every namespace, link and mount (pid_namespaces(7), user_namespaces(7)).
+
+Nothing of the host is changed. An ordinary user needs no privileges. Started as root, the sandbox maps its root to
+uid 65534 of the host: with real uid 0
+mapped, ``/proc/sys/kernel`` and ``/proc/sys/vm`` of the host would stay writable.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from netlab.kernel import libc
+from netlab.model.errors import MachineCannot
+from netlab.model.text import Message
+
+OVERFLOW_ID = 65534
+
+NO_USER_NAMESPACES = Message(
+    "sandbox.no-user-namespaces",
+    en="This machine does not let {who} create a user namespace ({error}). {advice}",
+    zh="这台机器不允许 {who} 创建用户命名空间 ({error})。{advice}",
+)
+ADVICE_MAX = Message(
+    "sandbox.advice.max",
+    en="The limit user.max_user_namespaces is {limit}: an administrator can raise it with "
+    "'sysctl user.max_user_namespaces=15000'.",
+    zh="上限 user.max_user_namespaces 为 {limit}：管理员可以用 'sysctl user.max_user_namespaces=15000' 提高它。",
+)
+ADVICE_CLONE = Message(
+    "sandbox.advice.clone",
+    en="The setting kernel.unprivileged_userns_clone is 0: an administrator can allow it with "
+    "'sysctl kernel.unprivileged_userns_clone=1', or start kube-netlab as root.",
+    zh="设置 kernel.unprivileged_userns_clone 为 0：管理员可以用 'sysctl kernel.unprivileged_userns_clone=1' 放开，"
+    "或者以 root 启动 kube-netlab。",
+)
+ADVICE_APPARMOR = Message(
+    "sandbox.advice.apparmor",
+    en="The setting kernel.apparmor_restrict_unprivileged_userns is 1: start kube-netlab as root (it gives root up at "
+    "once), or let an administrator allow it with 'sysctl kernel.apparmor_restrict_unprivileged_userns=0'.",
+    zh="设置 kernel.apparmor_restrict_unprivileged_userns 为 1：请以 root 启动 kube-netlab (它会立即放弃 root 权限)，"
+    "或由管理员执行 'sysctl kernel.apparmor_restrict_unprivileged_userns=0' 放开。",
+)
+ADVICE_CONTAINER = Message(
+    "sandbox.advice.container",
+    en="In a container, its seccomp profile is the usual reason: start the container with "
+    "'--security-opt seccomp=unconfined --security-opt systempaths=unconfined', or use a virtual machine.",
+    zh="在容器中，通常是 seccomp 配置所致：请用 '--security-opt seccomp=unconfined --security-opt "
+    "systempaths=unconfined' 启动容器，或者使用虚拟机。",
+)
+SETUP_FAILED = Message(
+    "sandbox.setup-failed",
+    en="The lab's sandbox cannot be set up: {error}. {advice}",
+    zh="无法建立实验沙箱：{error}。{advice}",
+)
+
+
+def enter(report_init: Callable[[int], None], readable: Iterable[Path] = ()) -> None:
+    """Become the lab's PID 1; returns in that process only.
+
+    The calling process calls ``report_init`` with the host's pid of the lab's PID 1 and exits with status 0. It is the
+    new process's parent only for that moment: whoever wants to wait for it makes itself a child subreaper (prctl(2)).
+
+    ``readable`` are the paths that the program itself is read from. They are needed only when root starts the lab from
+    where nobody else can read, see :func:`expose`.
+
+    Raises :class:`MachineCannot`, in the calling process or in the lab's PID 1, naming what is missing.
+    """
+    as_root = os.geteuid() == 0
+    if as_root:
+        libc.unshare(libc.CLONE_NEWNS)
+        libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
+        expose(readable, OVERFLOW_ID)
+    try:
+        _enter_user_namespace(as_root)
+        libc.unshare(libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS)
+    except OSError as error:
+        raise MachineCannot(
+            NO_USER_NAMESPACES(
+                who="root" if as_root else f"uid {os.getuid()}",
+                error=os.strerror(error.errno or 0),
+                advice=_advice(error),
+            )
+        ) from error
+    child = os.fork()
+    if child:
+        report_init(child)
+        os._exit(0)
+    _become_init()
+
+
+def _enter_user_namespace(as_root: bool) -> None:
+    """Unshare the user namespace and become its uid and gid 0, mapped to us (or, from root, to 65534) outside.
+
+    A helper process that stays outside writes the maps: it alone has the right to map another uid than its own.
+    """
+    me = os.getpid()
+    uid = OVERFLOW_ID if as_root else os.geteuid()
+    gid = OVERFLOW_ID if as_root else os.getegid()
+    start_read, start_write = os.pipe()
+    helper = os.fork()
+    if helper == 0:
+        os.close(start_write)
+        if os.read(start_read, 1) != b"x":
+            os._exit(0)
+        try:
+            proc = Path(f"/proc/{me}")
+            if not as_root:
+                (proc / "setgroups").write_text("deny")
+            (proc / "uid_map").write_text(f"0 {uid} 1")
+            (proc / "gid_map").write_text(f"0 {gid} 1")
+        except OSError as error:
+            os._exit(error.errno or errno.EPERM)
+        os._exit(0)
+    os.close(start_read)
+    try:
+        libc.unshare(libc.CLONE_NEWUSER)
+        os.write(start_write, b"x")
+    finally:
+        os.close(start_write)
+        _, status = os.waitpid(helper, 0)
+    if code := os.waitstatus_to_exitcode(status):
+        raise OSError(code, os.strerror(abs(code)))
+    if as_root:
+        os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+
+
+def _become_init() -> None:
+    """As PID 1: mounts of our own, so that /proc tells of the lab's processes and /run is empty and writable."""
+    try:
+        libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
+        libc.mount("proc", "/proc", "proc", libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC)
+        libc.mount("tmpfs", "/run", "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, "mode=755,size=16m")
+    except OSError as error:
+        raise MachineCannot(SETUP_FAILED(error=error.strerror, advice=_advice(error))) from error
+
+
+def _advice(error: OSError) -> object:
+    if error.errno == errno.ENOSPC:
+        return ADVICE_MAX(limit=_setting("user/max_user_namespaces"))
+    if _setting("kernel/unprivileged_userns_clone") == "0":
+        return ADVICE_CLONE()
+    if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return ADVICE_APPARMOR()
+    return ADVICE_CONTAINER()
+
+
+def _setting(name: str) -> str:
+    with suppress(OSError):
+        return Path("/proc/sys", name).read_text().strip()
+    return "?"
+
+
+def expose(paths: Iterable[Path], uid: int) -> None:
+    """Make ``paths`` reachable for ``uid`` in this process's own mount namespace (root only).
+
+    Where a folder on the way is closed to others (``/root``), an empty one is mounted over it that is open and holds
+    the wanted paths alone, at their old places. The rest of the closed folder is out of sight afterwards.
+    """
+    closed: dict[Path, list[Path]] = {}
+    for path in sorted({path.resolve() for path in paths}):
+        barrier = next((folder for folder in reversed(path.parents) if not _searchable(folder, uid)), None)
+        if barrier is not None:
+            closed.setdefault(barrier, []).append(path)
+    for barrier, wanted in closed.items():
+        kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in wanted]
+        libc.mount("tmpfs", str(barrier), "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, "mode=755,size=1m")
+        for path, descriptor in kept:
+            path.mkdir(parents=True, exist_ok=True)
+            libc.mount(f"/proc/self/fd/{descriptor}", str(path), None, libc.MS_BIND | libc.MS_REC)
+            os.close(descriptor)
+
+
+def _searchable(folder: Path, uid: int) -> bool:
+    status = folder.stat()
+    bit = stat.S_IXUSR if status.st_uid == uid else stat.S_IXOTH
+    return bool(status.st_mode & bit)
