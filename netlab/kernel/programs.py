@@ -1,0 +1,65 @@
+"""Run the system's tools (iptables, nft, …) in the calling thread's network namespace, and say plainly what fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from netlab.model.errors import LabFailed, MachineCannot
+from netlab.model.text import Message
+
+MISSING = Message(
+    "programs.missing",
+    en="The program {program} is not installed: 'apt install {package}' brings it.",
+    zh="没有安装程序 {program}：用 'apt install {package}' 安装。",
+)
+FAILED = Message(
+    "programs.failed",
+    en="{program} failed in {place} (status {status}): {words}",
+    zh="{program} 在 {place} 中失败 (状态 {status})：{words}",
+)
+
+PACKAGES = {
+    "iptables-nft-restore": "iptables",
+    "iptables-nft-save": "iptables",
+    "ip6tables-nft-restore": "iptables",
+    "ip6tables-nft-save": "iptables",
+    "nft": "nftables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+}
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def find(program: str) -> str:
+    """The program's path; an ordinary user's PATH often lacks the sbin folders. Raises :class:`MachineCannot`."""
+    path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_PATH}")
+    if path is None:
+        raise MachineCannot(MISSING(program=program, package=PACKAGES.get(program, program)))
+    return path
+
+
+class ProgramFailed(LabFailed):
+    """A tool ended with another status than 0."""
+
+    def __init__(self, program: str, place: str, status: int, words: str) -> None:
+        super().__init__(FAILED(program=program, place=place, status=status, words=words.strip() or "-"))
+        self.words = words
+
+
+def run(command: list[str], place: str, text: str = "") -> str:
+    """Run a tool and return what it prints. Raises :class:`ProgramFailed` with its own words."""
+    path = find(command[0])
+    result = subprocess.run(
+        [path, *command[1:]],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": _PATH, "LC_ALL": "C"},
+    )
+    if result.returncode != 0:
+        raise ProgramFailed(command[0], place, result.returncode, result.stderr)
+    return result.stdout

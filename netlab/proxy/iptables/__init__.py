@@ -1,0 +1,1 @@
+"""kube-proxy's iptables mode: rules as values, their difference, and the text that applies it."""

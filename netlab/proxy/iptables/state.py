@@ -1,0 +1,90 @@
+"""From changed Service ports to the changes of the rule set: work in proportion to the change, not to the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from netlab.proxy.iptables import names
+from netlab.proxy.iptables.rules import PortRules, Settings, frame
+from netlab.proxy.iptables.ruleset import Rule, RuleSet, TableChange, difference, same_rules
+from netlab.proxy.service_ports import ServicePortName
+
+_SHARED = {
+    ("nat", names.SERVICES): "nat_services",
+    ("nat", names.NODEPORTS): "nat_nodeports",
+    ("filter", names.SERVICES): "filter_services",
+    ("filter", names.EXTERNAL_SERVICES): "filter_external",
+    ("filter", names.NODEPORTS): "filter_nodeports",
+    ("filter", names.PROXY_FIREWALL): "filter_firewall",
+}
+_NOTHING = PortRules()
+
+
+@dataclass
+class IptablesState:
+    """The wanted rules of one family on one node, kept from sync to sync."""
+
+    settings: Settings
+    ports: dict[ServicePortName, PortRules] = field(default_factory=dict)
+
+    def replace(self, changed: Mapping[ServicePortName, PortRules | None]) -> dict[str, TableChange]:
+        """Take in new rules of some Service ports (None: the port is gone) and tell what changes in each table."""
+        written: dict[str, tuple[Rule, ...]] = {}
+        deleted: list[str] = []
+        touched: set[tuple[str, str]] = set()
+        for name, new in changed.items():
+            old = self.ports.pop(name, _NOTHING)
+            current = new if new is not None else _NOTHING
+            if new is not None:
+                self.ports[name] = new
+            for chain, rules in current.chains.items():
+                if chain not in old.chains or not same_rules(rules, old.chains[chain]):
+                    written[chain] = rules
+            deleted += [chain for chain in old.chains if chain not in current.chains]
+            for place, attribute in _SHARED.items():
+                if not same_rules(getattr(old, attribute), getattr(current, attribute)):
+                    touched.add(place)
+        shared: dict[str, dict[str, tuple[Rule, ...]]] = {"nat": written, "filter": {}}
+        for table, chain in touched:
+            shared[table][chain] = self._shared_chain(table, chain)
+        gone = tuple(chain for chain in deleted if chain not in written)
+        return {
+            table: change
+            for table, change in (
+                ("filter", TableChange({}, shared["filter"], ())),
+                ("nat", TableChange({}, shared["nat"], gone)),
+            )
+            if change
+        }
+
+    def _shared_chain(self, table: str, chain: str) -> tuple[Rule, ...]:
+        attribute = _SHARED[table, chain]
+        rules = [rule for name in sorted(self.ports) for rule in getattr(self.ports[name], attribute)]
+        if (table, chain) == ("nat", names.SERVICES):
+            rules += frame(self.settings).tables["nat"].chains[names.SERVICES]
+        return tuple(rules)
+
+    def wanted(self) -> RuleSet:
+        """The whole rule set."""
+        rule_set = frame(self.settings)
+        for table, chain in _SHARED:
+            rule_set.tables[table].chains[chain] = self._shared_chain(table, chain)
+        for rules in self.ports.values():
+            rule_set.tables["nat"].chains.update(rules.chains)
+        return rule_set
+
+    def full_change(self, current: RuleSet) -> dict[str, TableChange]:
+        """What turns the rules that are there (as read from the kernel) into the wanted ones."""
+        wanted = self.wanted()
+        changes = {table: difference(table, wanted.tables[table], current.tables[table]) for table in wanted.tables}
+        return {table: change for table, change in changes.items() if change}
+
+
+def rules_of(rule_set: RuleSet) -> Iterable[tuple[str, str, Rule]]:
+    """Every rule with its table and chain."""
+    for table_name, table in rule_set.tables.items():
+        for chains in (table.built_in, table.chains):
+            for chain, rules in chains.items():
+                for rule in rules:
+                    yield table_name, chain, rule
