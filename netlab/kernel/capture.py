@@ -21,7 +21,7 @@ _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION = 5, 6, 10
 _TPACKET_V3 = 2
 _ETH_P_ALL = 3
-_PACKET_OUTGOING = 4
+_PACKET_OTHERHOST, _PACKET_OUTGOING = 3, 4
 
 _BLOCK_STATUS = struct.Struct("=I")
 _BLOCK_STATUS_OFFSET = 8
@@ -41,10 +41,12 @@ RETIRE_MS = 1
 
 
 class RawFrame(NamedTuple):
-    """A frame as the kernel delivered it. ``time_ns`` is wall clock; ``length`` the frame's length on the wire."""
+    """A frame as the kernel delivered it. ``time_ns`` is wall clock; ``length`` the frame's length on the wire;
+    ``overheard``: addressed to another host."""
 
     interface: int
     outgoing: bool
+    overheard: bool
     time_ns: int
     length: int
     data: bytes
@@ -151,6 +153,7 @@ def frames(block: bytes) -> Iterator[RawFrame]:
         yield RawFrame(
             interface=index,
             outgoing=packet_type == _PACKET_OUTGOING,
+            overheard=packet_type == _PACKET_OTHERHOST,
             time_ns=seconds * 1_000_000_000 + nanoseconds,
             length=length,
             data=block[begin : begin + captured],

@@ -23,6 +23,7 @@ from netlab.kernel.netlink import (
     nested,
     text,
 )
+from netlab.model.rulebook import ChainInfo
 
 _SUBSYSTEM = nfnetlink.SUBSYSTEM_NFTABLES
 NEWTABLE, DELTABLE, NEWCHAIN, GETCHAIN, NEWRULE, GETRULE, DELRULE, GETGEN = 0, 2, 3, 4, 6, 7, 8, 16
@@ -42,15 +43,8 @@ _TRACE_CHAINS = {
 _MARKING_CHAINS = ("prerouting", "output")
 
 _META_NFTRACE, _META_NFPROTO, _META_L4PROTO = 12, 15, 16
-_PAYLOAD_TRANSPORT = 2
+_PAYLOAD_NETWORK, _PAYLOAD_TRANSPORT = 1, 2
 _REGISTER = 1
-
-
-class ChainInfo(NamedTuple):
-    """A base chain: its hook's name as iptables writes it, and its priority."""
-
-    hook: str
-    priority: int
 
 
 class RuleSet(NamedTuple):
@@ -61,7 +55,8 @@ class RuleSet(NamedTuple):
 
 
 class PacketMatch(NamedTuple):
-    """Packets to trace: a transport protocol, and bytes at an offset from the start of its header.
+    """Packets to trace: a transport protocol, and bytes at an offset from the start of its header (``network``: of the
+    IP header).
 
     ``family`` is 4 or 6; ``value`` up to 16 bytes.
     """
@@ -70,6 +65,7 @@ class PacketMatch(NamedTuple):
     protocol: int
     offset: int
     value: bytes
+    network: bool = False
 
 
 def _request(message: int, flags: int, family: int, body: bytes, purpose: str) -> Request:
@@ -127,8 +123,8 @@ def _meta_equals(key: int, value: bytes) -> bytes:
     return _expression("meta", be32(1, _REGISTER), be32(2, key)) + _equals(value)
 
 
-def _payload_equals(offset: int, value: bytes) -> bytes:
-    load = _expression("payload", be32(1, _REGISTER), be32(2, _PAYLOAD_TRANSPORT), be32(3, offset), be32(4, len(value)))
+def _payload_equals(offset: int, value: bytes, base: int = _PAYLOAD_TRANSPORT) -> bytes:
+    load = _expression("payload", be32(1, _REGISTER), be32(2, base), be32(3, offset), be32(4, len(value)))
     return load + _equals(value)
 
 
@@ -141,7 +137,7 @@ def _match(packet: PacketMatch) -> bytes:
     return (
         _meta_equals(_META_NFPROTO, bytes([family]))
         + _meta_equals(_META_L4PROTO, bytes([packet.protocol]))
-        + _payload_equals(packet.offset, packet.value)
+        + _payload_equals(packet.offset, packet.value, _PAYLOAD_NETWORK if packet.network else _PAYLOAD_TRANSPORT)
     )
 
 

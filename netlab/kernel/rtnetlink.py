@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_address
 
 from netlab.kernel.netlink import (
     NETLINK_GENERIC,
@@ -30,7 +30,7 @@ Interface = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
 
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
-RTM_NEWADDR, RTM_DELADDR = 20, 21
+RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE = 24, 25
 
 IFF_UP = 0x1
@@ -63,19 +63,34 @@ def mac_bytes(mac: str) -> bytes:
 
 
 def veth(
-    name: str, index: int, mac: str, namespace: int, peer: str, peer_index: int, peer_mac: str, peer_namespace: int
+    name: str,
+    index: int,
+    mac: str,
+    namespace: int,
+    peer: str,
+    peer_index: int,
+    peer_mac: str,
+    peer_namespace: int,
+    mtu: int | None = None,
 ) -> Request:
     """A pair of virtual Ethernet links, each end made right in its namespace (by descriptor) under a chosen index.
 
     Neither end may be set up in this message: the kernel answers ENOTCONN for a peer in another namespace.
     """
+    size = u32(_IFLA_MTU, mtu) if mtu is not None else b""
     peer_part = _link_header(peer_index) + b"".join(
-        (text(_IFLA_IFNAME, peer), attribute(_IFLA_ADDRESS, mac_bytes(peer_mac)), u32(_IFLA_NET_NS_FD, peer_namespace))
+        (
+            text(_IFLA_IFNAME, peer),
+            attribute(_IFLA_ADDRESS, mac_bytes(peer_mac)),
+            size,
+            u32(_IFLA_NET_NS_FD, peer_namespace),
+        )
     )
     body = _link_header(index) + b"".join(
         (
             text(_IFLA_IFNAME, name),
             attribute(_IFLA_ADDRESS, mac_bytes(mac)),
+            size,
             u32(_IFLA_NET_NS_FD, namespace),
             nested(
                 _IFLA_LINKINFO,
@@ -209,6 +224,17 @@ def list_links(netlink: NetlinkSocket) -> dict[int, str]:
             if kind == _IFLA_IFNAME:
                 links[index] = value.rstrip(b"\0").decode()
     return links
+
+
+def list_addresses(netlink: NetlinkSocket) -> list[Address]:
+    """All addresses on the interfaces of the socket's namespace, loopback and link-local ones too."""
+    found: list[Address] = []
+    for message in netlink.exchange(RTM_GETADDR, NLM_F_DUMP, struct.pack("=BxxxI", 0, 0), "list the addresses"):
+        values = dict(attributes(message.body[8:]))
+        packed = values.get(2, values.get(1))
+        if packed is not None:
+            found.append(ip_address(packed))
+    return found
 
 
 # Device features, over generic netlink (include/uapi/linux/ethtool_netlink.h).

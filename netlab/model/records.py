@@ -16,7 +16,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     """A frame seen at an interface: ``in`` as it arrived there, ``out`` as it left.
 
     ``time_ns``: wall clock, nanoseconds. ``data``: the bytes from the Ethernet header on, ``length`` how many there
-    were on the wire. ``complete_checksum`` is false where the kernel had left the transport checksum to hardware.
+    were on the wire. ``overheard``: it came in addressed to somebody else, flooded by a bridge or on a bridge's port.
+    ``complete_checksum`` is false where the kernel had left the transport checksum to hardware.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     time_ns: int
     data: bytes
     length: int
+    overheard: bool = False
     complete_checksum: bool = True
 
 

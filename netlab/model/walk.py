@@ -110,3 +110,10 @@ def endpoint_text(address: str, port: int | None) -> str:
     if port is None:
         return address
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def host_of(address: str) -> str:
+    """The address of ``A:P``, ``[A6]:P`` or ``A``."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.rpartition(":")[0] if address.count(":") == 1 else address

@@ -49,7 +49,7 @@ class FieldError:
     def message(self) -> str:
         """The text without the path."""
         head = _HEADS[self.kind]
-        if self.kind not in ("Required", "Forbidden"):
+        if self.kind not in ("Required", "Forbidden", "TooLong"):
             head = f"{head}: {json.dumps(self.value, ensure_ascii=False, separators=(',', ':'))}"
         return f"{head}: {self.detail}" if self.detail else head
 

@@ -1,0 +1,98 @@
+"""``kube-netlab walk``: one probe and its way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from netlab.cli.files import STANDARD_INPUT, OutputFile, read_files
+from netlab.cli.output import Format, console, print_note, print_value
+from netlab.engine import rendezvous
+from netlab.engine.client import EngineClient, connect_to, start_engine
+from netlab.model.errors import EXIT_DONE, EXIT_NO, BadInput
+from netlab.model.text import Message, user_language
+from netlab.model.walk import Walk
+
+NEED_TARGET = Message(
+    "walk.need-target",
+    en="--to ADDR:PORT is needed (or --packet with a destination)",
+    zh="需要 --to 地址:端口 (或带有目标的 --packet)",
+)
+BAD_TIMEOUT = Message(
+    "walk.bad-timeout",
+    en="--timeout: {value}: must be greater than 0 and at most 3600 seconds",
+    zh="--timeout：{value}：必须大于 0 且不超过 3600 秒",
+)
+MODE_OF_RUNNING = Message(
+    "walk.mode-of-running",
+    en="--mode cannot be given for a running lab: {name} runs in mode {mode}",
+    zh="不能为正在运行的实验指定 --mode：{name} 以 {mode} 模式运行",
+)
+
+
+def walk_command(
+    lab: Sequence[str],
+    sender: str,
+    to: str | None,
+    proto: str,
+    mode: str | None,
+    pcap: str | None,
+    packet: str | None,
+    timeout: float,
+    output: Format,
+    *,
+    verbose: bool,
+) -> int:
+    """Exit status 0 where the probe was answered, 1 where not."""
+    if to is None and packet is None:
+        raise BadInput(NEED_TARGET())
+    if not 0 < timeout <= 3600:
+        raise BadInput(BAD_TIMEOUT(value=timeout))
+    language = user_language()
+    with ExitStack() as stack:
+        file = OutputFile(pcap) if pcap is not None else None
+        if file is not None:
+            stack.callback(file.close)
+        client = stack.enter_context(lab_client(lab, mode))
+        walk, capture = client.walk(sender, to, proto, packet, timeout, capture=file is not None, language=language)
+        if file is not None:
+            file.write(capture)
+        print_result(walk, output, language, verbose=verbose)
+    return EXIT_DONE if walk.verdict == "answered" else EXIT_NO
+
+
+def print_result(walk: Walk, output: Format, language: str, *, verbose: bool) -> None:
+    if output is not Format.TABLE:
+        print_value(walk, output)
+        return
+    from netlab.cli.table import print_walk
+
+    print_walk(walk, console(), language, verbose=verbose)
+
+
+@contextmanager
+def lab_client(lab: Sequence[str], mode: str | None) -> Iterator[EngineClient]:
+    """A client of a lab that is up: one that runs already, by its name, or one made of files for this use only."""
+    if is_running_name(lab):
+        with connect_to(rendezvous.find(lab[0])) as client:
+            if mode is not None:
+                running = client.call("lab.describe")
+                if running["mode"] != mode:
+                    raise BadInput(MODE_OF_RUNNING(name=lab[0], mode=running["mode"]))
+            yield client
+        return
+    sources = read_files(lab)
+    with start_engine() as client:
+        _, notes = client.load(sources, mode)
+        for note in notes:
+            print_note(note)
+        client.start()
+        yield client
+
+
+def is_running_name(lab: Sequence[str]) -> bool:
+    """Whether the words name a running lab: one word that is no file and has no look of one."""
+    if len(lab) != 1 or lab[0] == STANDARD_INPUT or os.path.lexists(lab[0]):
+        return False
+    return "/" not in lab[0] and not lab[0].endswith((".yaml", ".yml", ".json"))

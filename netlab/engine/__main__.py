@@ -1,0 +1,73 @@
+"""The engine's process: into the sandbox, then fork servers, then the event loop.
+
+Started by a frontend (:mod:`netlab.engine.client`), never by hand: ``python -m netlab.engine FRONTEND [LISTENER
+[DIRECTORY]]`` with the numbers of inherited descriptors (0 for none): the first frontend's connection, a listening
+socket for others, the folder of sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from netlab.kernel import sandbox
+from netlab.model import jsonrpc
+from netlab.model.errors import EXIT_MACHINE, UNEXPECTED, LabFailed, NetlabError
+
+
+def main(arguments: list[str]) -> int:
+    frontend, listener, directory = (int(each) for each in [*arguments, "0", "0"][:3])
+    first = socket.socket(fileno=frontend)
+    try:
+        _run(first, listener, directory)
+    except NetlabError as error:
+        _tell_failure(first, error)
+        return EXIT_MACHINE
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        what = f"{type(error).__name__}: {error}"
+        _tell_failure(first, LabFailed(UNEXPECTED(what=what, details="the engine's log")))
+        return EXIT_MACHINE
+    return 0
+
+
+def _run(first: socket.socket, listener: int, directory: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    code = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2]]
+    sandbox.enter(lambda pid: first.sendall(jsonrpc.notification("engine.started", {"pid": pid})), code)
+    # Pods come from a process that has loaded next to nothing: each of them costs what it touches.
+    from netlab.node import pods
+
+    pods_zygote = pods.start_zygote()
+    from netlab.node import kube_proxy
+
+    proxies_zygote = kube_proxy.start_zygote()
+    import asyncio
+
+    from netlab.engine.server import Engine
+    from netlab.lab.lab import Zygotes
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        engine = Engine(Zygotes(pods_zygote, proxies_zygote), directory or None)
+        loop.add_signal_handler(signal.SIGTERM, engine.end)
+        await engine.run(first, socket.socket(fileno=listener) if listener else None)
+
+    asyncio.run(serve())
+
+
+def _tell_failure(first: socket.socket, error: NetlabError) -> None:
+    try:
+        first.sendall(jsonrpc.notification("engine.failed", jsonrpc.error_from(error)))
+    except OSError:
+        # The frontend has gone: there is nobody to tell.
+        return
+
+
+if __name__ == "__main__":
+    os._exit(main(sys.argv[1:]))

@@ -1,0 +1,171 @@
+"""Where running labs are found: a folder of Unix sockets, one a lab, for the user alone.
+
+``$XDG_RUNTIME_DIR/kube-netlab/``, else ``/tmp/kube-netlab-UID/``. A socket that nobody answers at belongs to a lab that
+was killed; it is removed by whoever comes across it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from netlab.model.errors import BadInput, MachineCannot
+from netlab.model.text import Message
+
+SUFFIX = ".sock"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+BAD_NAME = Message(
+    "rendezvous.bad-name",
+    en='"{name}" cannot be a lab\'s name: lower case letters, digits and "-", at most 63 characters',
+    zh='"{name}" 不能作为实验名称：只能用小写字母、数字和 "-"，最多 63 个字符',
+)
+BUSY = Message(
+    "rendezvous.busy",
+    en='a lab named "{name}" is running: choose another name with --name, or end it with "kube-netlab down {name}"',
+    zh='名为 "{name}" 的实验正在运行：请用 --name 另选名称，或用 "kube-netlab down {name}" 结束它',
+)
+NOT_YOURS = Message(
+    "rendezvous.not-yours",
+    en="{directory} is not a folder of your own with mode 0700: remove it, or set XDG_RUNTIME_DIR",
+    zh="{directory} 不是您自己的、权限为 0700 的文件夹：请删除它，或设置 XDG_RUNTIME_DIR",
+)
+NO_ROOM = Message(
+    "rendezvous.no-room",
+    en="a socket cannot be made in {directory}: {error}. Set XDG_RUNTIME_DIR to a folder with room",
+    zh="无法在 {directory} 中创建套接字：{error}。请将 XDG_RUNTIME_DIR 设为有空间的文件夹",
+)
+NOT_RUNNING = Message(
+    "rendezvous.not-running",
+    en='no lab named "{name}" is running{known}',
+    zh='没有名为 "{name}" 的实验在运行{known}',
+)
+RUNNING_ARE = Message("rendezvous.running-are", en="; running: {names}", zh="；正在运行：{names}")
+NONE_RUNNING = Message("rendezvous.none-running", en="; none is running", zh="；没有任何实验在运行")
+
+
+def directory() -> Path:
+    """The folder of sockets, made if need be. Raises :class:`MachineCannot`."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(runtime) / "kube-netlab" if runtime else Path("/tmp") / f"kube-netlab-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, parents=False, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise MachineCannot(NO_ROOM(directory=path, error=error.strerror)) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise MachineCannot(NOT_YOURS(directory=path))
+    return path
+
+
+def check_name(name: str) -> None:
+    """Raises :class:`BadInput` for what cannot be a lab's name."""
+    if not _NAME.fullmatch(name):
+        raise BadInput(BAD_NAME(name=name))
+
+
+class Listener:
+    """A listening socket that has no name yet; :meth:`publish` gives it one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._hidden = folder / f".{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        self.path: Path | None = None
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            old = os.umask(0o177)
+            try:
+                self.socket.bind(str(self._hidden))
+            finally:
+                os.umask(old)
+            self.socket.listen(16)
+        except OSError as error:
+            self.close()
+            raise MachineCannot(NO_ROOM(directory=folder, error=error.strerror)) from error
+
+    def publish(self, name: str) -> None:
+        """Let others find the lab by its name. Raises :class:`BadInput` where a running lab has it."""
+        check_name(name)
+        path = self.folder / f"{name}{SUFFIX}"
+        with _locked(self.folder):
+            if path.exists():
+                if is_alive(path):
+                    raise BadInput(BUSY(name=name))
+                path.unlink()
+            try:
+                os.rename(self._hidden, path)
+            except OSError as error:
+                raise MachineCannot(NO_ROOM(directory=self.folder, error=error.strerror)) from error
+        self.path = path
+
+    def withdraw(self) -> None:
+        """Take the name away again."""
+        for path in (self._hidden, self.path):
+            if path is not None:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close this end of the socket; whoever has inherited it goes on listening."""
+        self.socket.close()
+        self._hidden.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Alone in the folder: two who want one name come one after the other."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_alive(path: Path) -> bool:
+    """Whether somebody listens at the socket."""
+    try:
+        connect(path).close()
+    except OSError as error:
+        return error.errno not in (errno.ECONNREFUSED, errno.ENOENT)
+    return True
+
+
+def connect(path: Path) -> socket.socket:
+    """A connection to the lab behind a socket. Raises OSError."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def running(folder: Path) -> dict[str, Path]:
+    """The sockets of running labs by name; those of dead ones are removed."""
+    found: dict[str, Path] = {}
+    with _locked(folder):
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            if is_alive(path):
+                if not path.name.startswith("."):
+                    found[path.name.removesuffix(SUFFIX)] = path
+            else:
+                path.unlink(missing_ok=True)
+    return found
+
+
+def find(name: str) -> Path:
+    """The socket of a running lab. Raises :class:`BadInput`, naming those that run."""
+    labs = running(directory())
+    if name in labs:
+        return labs[name]
+    known = RUNNING_ARE(names=", ".join(labs)) if labs else NONE_RUNNING()
+    raise BadInput(NOT_RUNNING(name=name, known=known))

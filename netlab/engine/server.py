@@ -1,0 +1,290 @@
+"""The engine's side of the protocol: sessions, methods, and when the engine ends.
+
+A frontend's session keeps the engine alive; when the last one goes, the engine ends, and the lab with it, unless it was
+detached. A proxy's session does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import socket
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from netlab.cluster.store import Event, RevisionGone
+from netlab.engine.export import capture_file
+from netlab.lab.lab import Lab, Zygotes
+from netlab.model import jsonrpc
+from netlab.model.errors import UNEXPECTED, BadInput, LabFailed, NetlabError
+from netlab.model.text import Message
+from netlab.objects.yaml_source import Source
+
+CHUNK = 512 * 1024
+BACKLOG_LIMIT = 64 * 1024 * 1024
+"""Bytes that may wait for a slow peer before its session is closed."""
+
+NO_SUCH_METHOD = Message(
+    "engine.no-such-method",
+    en="the engine has no method {method}",
+    zh="引擎没有方法 {method}",
+)
+BAD_PARAMETERS = Message(
+    "engine.bad-parameters",
+    en="bad parameters for {method}: {what}",
+    zh="{method} 的参数有误：{what}",
+)
+NO_LAB = Message("engine.no-lab", en="the engine has no lab yet", zh="引擎中还没有实验")
+HAS_LAB = Message("engine.has-lab", en="the engine has a lab already", zh="引擎中已有实验")
+NO_CAPTURE = Message("engine.no-capture", en="there is no capture of a walk yet", zh="还没有抓包记录")
+
+Method = Callable[["Session", Mapping[str, Any]], Awaitable[Any]]
+
+
+class Session(asyncio.Protocol):
+    """One connection. ``node`` is set for the session of a node's proxy."""
+
+    def __init__(self, engine: Engine, node: str | None = None) -> None:
+        self.engine = engine
+        self.node = node
+        self.transport: asyncio.Transport | None = None
+        self._lines = jsonrpc.LineBuffer()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._end_watch: list[Callable[[], None]] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.engine.session_opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for line in self._lines.feed(data):
+                self._take(jsonrpc.decode(line))
+        except (ValueError, msgspec.DecodeError):
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for end in self._end_watch:
+            end()
+        for task in self._tasks:
+            task.cancel()
+        self.engine.session_closed(self)
+
+    def close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+
+    def send(self, line: bytes) -> None:
+        """Queue a message; a peer that does not read is cut off rather than waited for."""
+        if self.transport is None or self.transport.is_closing():
+            return
+        self.transport.write(line)
+        if self.transport.get_write_buffer_size() > BACKLOG_LIMIT:
+            self.transport.abort()
+
+    def on_close(self, end: Callable[[], None]) -> None:
+        self._end_watch.append(end)
+
+    def _take(self, message: jsonrpc.Message) -> None:
+        if message.method is None:
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, message: jsonrpc.Message) -> None:
+        assert message.method is not None
+        try:
+            result = await self.engine.call(self, message.method, message.params or {})
+            line = jsonrpc.answer(message.id, result) if message.id is not None else b""
+        except RevisionGone:
+            line = self._failure(message, jsonrpc.Error(jsonrpc.GONE, "Expired: too old resource version"))
+        except NetlabError as error:
+            line = self._failure(message, jsonrpc.error_from(error))
+        except Exception as error:
+            traceback.print_exc()
+            what = f"{message.method}: {type(error).__name__}: {error}"
+            fault = LabFailed(UNEXPECTED(what=what, details="the engine's log"))
+            line = self._failure(message, jsonrpc.error_from(fault))
+        if line:
+            self.send(line)
+
+    def _failure(self, message: jsonrpc.Message, error: jsonrpc.Error) -> bytes:
+        return jsonrpc.failure(message.id, error) if message.id is not None else b""
+
+
+class Engine:
+    """Owns the lab and the sessions. :meth:`run` returns when the engine is to end."""
+
+    def __init__(self, zygotes: Zygotes, directory: int | None) -> None:
+        self.lab = Lab(zygotes, self._connect_proxy)
+        self.loaded = False
+        self.started = False
+        self.detached = False
+        self.directory = directory
+        self.socket_name: str | None = None
+        self._frontends: set[Session] = set()
+        self._ended = asyncio.Event()
+        self._capture: bytes = b""
+        self.methods: dict[str, Method] = {
+            "engine.detach": self._detach,
+            "engine.named": self._named,
+            "engine.stop": self._stop,
+            "lab.load": self._load,
+            "lab.start": self._start,
+            "lab.describe": self._describe,
+            "lab.walk": self._walk,
+            "capture.read": self._read_capture,
+            "objects.list": self._list,
+            "objects.watch": self._watch,
+            "proxy.synced": self._proxy_synced,
+            "proxy.failed": self._proxy_failed,
+        }
+
+    async def run(self, first: socket.socket, listener: socket.socket | None) -> None:
+        """Serve the first frontend, and all others that connect."""
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(lambda: Session(self), first)
+        server = None
+        if listener is not None:
+            server = await loop.create_unix_server(lambda: Session(self), sock=listener)
+        await self._ended.wait()
+        if server is not None:
+            server.close()
+        self._forget_socket()
+
+    def session_opened(self, session: Session) -> None:
+        if session.node is None:
+            self._frontends.add(session)
+
+    def session_closed(self, session: Session) -> None:
+        self._frontends.discard(session)
+        if session.node is None and not self._frontends and not self.detached:
+            self._ended.set()
+
+    async def call(self, session: Session, method: str, params: Mapping[str, Any]) -> Any:
+        """Run a method. Raises :class:`NetlabError`."""
+        known = self.methods.get(method)
+        if known is None:
+            raise BadInput(NO_SUCH_METHOD(method=method))
+        try:
+            return await known(session, params)
+        except KeyError as error:
+            raise BadInput(BAD_PARAMETERS(method=method, what=f"{error} is missing")) from error
+
+    # Life
+
+    async def _detach(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.detached = True
+
+    async def _named(self, session: Session, params: Mapping[str, Any]) -> None:
+        """The frontend has given the engine's socket a name in the folder of sockets."""
+        self.socket_name = params["name"]
+
+    async def _stop(self, session: Session, params: Mapping[str, Any]) -> None:
+        asyncio.get_running_loop().call_soon(self.end)
+
+    def end(self) -> None:
+        """Have :meth:`run` return."""
+        self._ended.set()
+
+    def _forget_socket(self) -> None:
+        """Take the socket's name away. Where another user made it (root did), whoever lists labs next does that."""
+        if self.directory is not None and self.socket_name is not None:
+            with suppress(PermissionError, FileNotFoundError):
+                os.unlink(self.socket_name, dir_fd=self.directory)
+
+    # The lab
+
+    async def _load(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """Read the files; nothing is made yet."""
+        if self.loaded:
+            raise BadInput(HAS_LAB())
+        sources = [Source(each["name"], base64.b64decode(each["data"])) for each in params["sources"]]
+        self.lab.load(sources, params.get("mode"))
+        self.loaded = True
+        return {"name": self.lab.name, "notes": self.lab.notes}
+
+    async def _start(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """Build and start what was read; answers when all of it is up."""
+        if not self.loaded or self.started:
+            raise BadInput(HAS_LAB() if self.started else NO_LAB())
+        self.started = True
+        await self.lab.start()
+        return self.lab.describe()
+
+    async def _describe(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return self.lab.describe()
+
+    async def _walk(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        walk = await self.lab.walk(
+            params["from"],
+            params.get("to"),
+            params.get("protocol") or "tcp",
+            params.get("packet"),
+            float(params.get("timeout", 2.0)),
+        )
+        if params.get("capture"):
+            assert self.lab.captured is not None
+            self._capture = capture_file(self.lab.captured, self.lab.topology, params.get("language", "en"))
+        return {"walk": walk, "capture_bytes": len(self._capture) if params.get("capture") else 0}
+
+    async def _read_capture(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """A piece of the last walk's capture file, from ``offset``, in base64."""
+        if not self._capture:
+            raise BadInput(NO_CAPTURE())
+        begin = int(params["offset"])
+        return base64.b64encode(self._capture[begin : begin + CHUNK]).decode()
+
+    def _need_lab(self) -> None:
+        if not self.started:
+            raise BadInput(NO_LAB())
+        if self.lab.failed is not None:
+            raise LabFailed(self.lab.failed)
+
+    # Objects, for proxies and frontends
+
+    async def _list(self, session: Session, params: Mapping[str, Any]) -> Any:
+        objects, revision = self.lab.list_objects(params["kinds"])
+        self._told(session, revision)
+        return {"objects": objects, "revision": revision}
+
+    async def _watch(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """Send "objects.event" for every change of the kinds after a revision, until the session ends."""
+
+        def tell(event: Event) -> None:
+            session.send(jsonrpc.notification("objects.event", event._asdict()))
+            self._told(session, event.revision)
+
+        session.on_close(self.lab.watch_objects(params["kinds"], int(params["revision"]), tell))
+        return {}
+
+    def _told(self, session: Session, revision: int) -> None:
+        process = self.lab.proxies.processes.get(session.node) if session.node is not None else None
+        if process is not None:
+            process.told = max(process.told, revision)
+
+    # Proxies
+
+    def _connect_proxy(self, node: str) -> socket.socket:
+        """The end of a new connection to the engine that the node's proxy gets."""
+        ours, theirs = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        ours.setblocking(False)
+        task = loop.create_task(loop.connect_accepted_socket(lambda: Session(self, node), ours))
+        task.add_done_callback(lambda done: done.exception())
+        return theirs
+
+    async def _proxy_synced(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.synced(params)
+
+    async def _proxy_failed(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.failed(params)

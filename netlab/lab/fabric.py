@@ -1,0 +1,148 @@
+"""The fabric made real: namespaces, links, addresses, routes, settings, in few exchanges with the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_network
+
+from netlab.kernel import netns, rtnetlink, sysctl
+from netlab.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, Request
+from netlab.kernel.netns import NetNamespace
+from netlab.lab.plan import VXLAN_IDENTIFIER, VXLAN_PORT, FabricPlan, PlaceSetup, Route, Veth
+from netlab.model.errors import MachineCannot
+from netlab.model.text import Message
+
+NO_BRIDGE_NETFILTER = Message(
+    "fabric.no-br-netfilter",
+    en="This kernel has the module br_netfilter not loaded, which podWiring bridge with bridgeNetfilter needs: "
+    "'modprobe br_netfilter' as root, or 'podWiring: ptp' in the Lab document.",
+    zh="内核没有加载模块 br_netfilter，而启用 bridgeNetfilter 的 podWiring: bridge 需要它：请以 root 执行 "
+    "'modprobe br_netfilter'，或在 Lab 文档中使用 'podWiring: ptp'。",
+)
+
+_EVERYWHERE = {
+    "net/ipv4/conf/all/rp_filter": 0,
+    "net/ipv4/conf/default/rp_filter": 0,
+}
+_IPV6_EVERYWHERE = {
+    "net/ipv6/conf/all/disable_ipv6": 0,
+    "net/ipv6/conf/default/disable_ipv6": 0,
+    "net/ipv6/conf/default/accept_dad": 0,
+    "net/ipv6/conf/default/accept_ra": 0,
+    "net/ipv6/conf/default/autoconf": 0,
+    "net/ipv6/conf/default/router_solicitations": 0,
+}
+_FORWARDING = {
+    "net/ipv4/ip_forward": 1,
+    "net/ipv4/conf/all/send_redirects": 0,
+    "net/ipv4/conf/default/send_redirects": 0,
+}
+_BRIDGE_CALLS = ("net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
+
+
+class Fabric:
+    """The namespaces of a lab by place, each with a route socket inside."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, NetNamespace] = {}
+        self._routes: dict[str, NetlinkSocket] = {}
+        self._home = NetlinkSocket(NETLINK_ROUTE)
+
+    def build(self, plan: FabricPlan) -> None:
+        """Make all of it. Raises :class:`NetlinkError` or :class:`MachineCannot`; the sandbox's end cleans up."""
+        self.add(list(plan.setups.values()), plan.veths)
+
+    def add(self, setups: list[PlaceSetup], veths: Iterable[Veth]) -> None:
+        """Make new places and the links that lead to them; far ends of links may be in places that are there."""
+        for namespace in netns.create([setup.name for setup in setups]):
+            self.namespaces[namespace.name] = namespace
+        for setup in setups:
+            with self.namespaces[setup.name].entered():
+                _apply_settings(setup)
+                self._routes[setup.name] = NetlinkSocket(NETLINK_ROUTE)
+            self._routes[setup.name].run(rtnetlink.bridge(name, index, mac) for name, index, mac in setup.bridges)
+        self._home.run(self._veth_request(veth) for veth in veths)
+        for setup in setups:
+            self._configure(setup)
+
+    def _veth_request(self, veth: Veth) -> Request:
+        one, other = veth.one, veth.other
+        return rtnetlink.veth(
+            one.interface,
+            one.index,
+            one.mac,
+            self.namespaces[one.place].descriptor,
+            other.interface,
+            other.index,
+            other.mac,
+            self.namespaces[other.place].descriptor,
+            veth.mtu,
+        )
+
+    def _configure(self, setup: PlaceSetup) -> None:
+        routes = self._routes[setup.name]
+        routes.run(_inside_requests(setup))
+        with self.namespaces[setup.name].entered(), rtnetlink.generic_socket() as generic:
+            family = rtnetlink.ethtool_family(generic)
+            generic.run(
+                rtnetlink.without_offloads(family, index, f"{setup.name}/{name}")
+                for name, index in setup.indexes.items()
+            )
+
+    def run(self, place: str, requests: Iterable[Request]) -> None:
+        """Further requests in one place (a cut link, another route)."""
+        self._routes[place].run(requests)
+
+
+def _apply_settings(setup: PlaceSetup) -> None:
+    settings = dict(_EVERYWHERE)
+    if sysctl.exists("net/ipv6/conf/all/disable_ipv6"):
+        settings |= _IPV6_EVERYWHERE
+        if setup.forwards:
+            settings["net/ipv6/conf/all/forwarding"] = 1
+    if setup.forwards:
+        settings |= _FORWARDING
+    for name, value in settings.items():
+        sysctl.write(name, value)
+    if setup.bridges:
+        if sysctl.exists(_BRIDGE_CALLS[0]):
+            for name in _BRIDGE_CALLS:
+                sysctl.write(name, int(setup.bridge_netfilter))
+        elif setup.bridge_netfilter:
+            raise MachineCannot(NO_BRIDGE_NETFILTER())
+
+
+def _inside_requests(setup: PlaceSetup) -> Iterable[Request]:
+    index = {"lo": 1, **setup.indexes}
+
+    def what(interface: str) -> str:
+        return f"{setup.name}/{interface}"
+
+    yield rtnetlink.up(1, what("lo"))
+    if setup.vxlan is not None:
+        name, number, mac, local = setup.vxlan
+        underlay = next(device for device, each in setup.addresses if each.ip == local)
+        yield rtnetlink.vxlan(name, number, mac, VXLAN_IDENTIFIER, index[underlay], local, VXLAN_PORT)
+    for port, bridge in setup.ports:
+        yield rtnetlink.enslave(index[port], index[bridge], what(port))
+    for port, on in setup.hairpin:
+        if on:
+            yield rtnetlink.hairpin(index[port], on, what(port))
+    for device, each in setup.addresses:
+        yield rtnetlink.address(index[device], each, what(device))
+    for device, number in setup.indexes.items():
+        yield rtnetlink.up(number, what(device))
+    for peer in setup.vxlan_peers:
+        assert setup.vxlan is not None
+        number = setup.vxlan[1]
+        yield rtnetlink.neighbour(number, peer.inner, peer.mac)
+        yield rtnetlink.forward_entry(number, peer.mac, peer.node)
+        yield rtnetlink.route(ip_network(f"{peer.inner}/{peer.inner.max_prefixlen}"), index=number, what=setup.name)
+        yield rtnetlink.route(peer.network, via=peer.inner, index=number, what=setup.name)
+    for route in setup.routes:
+        yield _route_request(setup, route, index)
+
+
+def _route_request(setup: PlaceSetup, route: Route, index: dict[str, int]) -> Request:
+    device = index[route.device] if route.device is not None else None
+    return rtnetlink.route(route.destination, via=route.via, index=device, what=setup.name)

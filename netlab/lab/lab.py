@@ -1,0 +1,408 @@
+"""The Lab: a cluster's objects, its fabric, its processes, and what can be asked of them while they run."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from netlab.cluster.store import Event, Store
+from netlab.lab.causes import causes_of, iptables_state
+from netlab.lab.endpoints import EndpointSliceController
+from netlab.lab.fabric import Fabric
+from netlab.lab.input import Locator, read_input
+from netlab.lab.observatory import Observatory, Recorded
+from netlab.lab.plan import FabricPlan, plan_fabric
+from netlab.lab.pods import PodProcesses, declared_ports
+from netlab.lab.proxies import ProxyProcess, ProxyProcesses
+from netlab.lab.resolve import Resolved, resolve
+from netlab.lab.rulebooks import Causes, RulebookReader
+from netlab.lab.who import Sender, find_sender
+from netlab.model.errors import LabFailed, MachineCannot
+from netlab.model.keys import ObjectKey
+from netlab.model.rulebook import Rulebook
+from netlab.model.text import Message, Text
+from netlab.model.topology import Topology
+from netlab.model.walk import Probe as ProbeWords
+from netlab.model.walk import Walk
+from netlab.node.zygote import Spawned, Zygote
+from netlab.objects.endpointslice import EndpointSlice
+from netlab.objects.node import Node
+from netlab.objects.pod import Pod
+from netlab.objects.proxyconfig import KubeProxyConfiguration
+from netlab.objects.service import Service
+from netlab.objects.yaml_source import Source
+from netlab.packets import reasons
+from netlab.packets.correlate import EndpointOwner, Observation, correlate
+from netlab.packets.craft import CraftedProbe, parse_expression, sctp_init
+from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
+from netlab.packets.targets import parse_target
+from netlab.proxy.family import Family, join_host_port
+
+SYNC_TIMEOUT_S = 60.0
+
+NOT_YET = Message(
+    "lab.mode-not-here",
+    en="mode {mode} cannot be run here yet; this version programs nodes in mode iptables",
+    zh="目前还不能以 {mode} 模式运行；此版本以 iptables 模式对节点编程",
+)
+CANNOT_LISTEN = Message(
+    "lab.cannot-listen",
+    en="{pod} cannot listen on port {port}: {error}",
+    zh="{pod} 无法监听端口 {port}：{error}",
+)
+HELPER_DIED = Message(
+    "lab.helper-died",
+    en="The lab's fork server for {what} has ended; the lab cannot go on.",
+    zh="实验中负责 {what} 的进程已退出；实验无法继续。",
+)
+
+
+@dataclass
+class Captured:
+    """The last walk's capture, kept until the next walk."""
+
+    walk: Walk
+    recorded: Recorded
+    began_ns: int
+    ended_ns: int
+
+
+@dataclass
+class Zygotes:
+    """The two fork servers, made before the engine had an event loop."""
+
+    pods: Zygote
+    proxies: Zygote
+
+
+class Lab:
+    """One running lab. Made and used inside the sandbox, in the engine's event loop.
+
+    ``connect_proxy(node)`` gives a node's proxy its connection to the engine.
+    """
+
+    def __init__(self, zygotes: Zygotes, connect_proxy: Callable[[str], socket.socket]) -> None:
+        self.zygotes = zygotes
+        self.connect_proxy = connect_proxy
+        self.store = Store()
+        self.fabric = Fabric()
+        self.observatory = Observatory()
+        self.pods = PodProcesses(zygotes.pods)
+        self.proxies = ProxyProcesses(zygotes.proxies)
+        self.rulebooks = RulebookReader()
+        self.topology = Topology({})
+        self.plan: FabricPlan | None = None
+        self.configs: Mapping[str, KubeProxyConfiguration] = {}
+        self.locator: Locator | None = None
+        self.resolved = Resolved("lab")
+        self.name = "lab"
+        self.notes: list[Text] = []
+        self.captured: Captured | None = None
+        self.failed: Text | None = None
+        self._slices = EndpointSliceController(self.store)
+        self._walking = asyncio.Lock()
+        self._causes: dict[str, tuple[int, Causes]] = {}
+        self._host_network: dict[ObjectKey, str] = {}
+
+    # Coming up
+
+    def load(self, sources: Sequence[Source], mode: str | None = None) -> None:
+        """Read and work out what is to be built; nothing is made. ``mode`` overrides every node's proxy mode.
+
+        Raises :class:`BadInput`, or :class:`MachineCannot` for what this machine cannot do.
+        """
+        resolved = resolve(read_input(sources), mode)
+        self._check_modes(resolved)
+        self.resolved = resolved
+        self.name, self.notes = resolved.name, resolved.notes
+        self.configs, self.locator = resolved.configs, resolved.locator
+
+    async def start(self) -> None:
+        """Build what was read, start it, and return when every Pod listens and every proxy has programmed its node.
+
+        Raises :class:`MachineCannot` or :class:`LabFailed`.
+        """
+        resolved = self.resolved
+        self._watch_processes()
+        plan = plan_fabric(resolved.nodes, resolved.clients, resolved.pods, resolved.declared, resolved.wiring)
+        self.plan, self.topology = plan, plan.topology()
+        self.fabric.build(plan)
+        for value in resolved.objects:
+            self.store.put(value)
+        self.store.watch(self._slices.note)
+        for place in self.topology.places.values():
+            self.observatory.add(place, self.fabric.namespaces[place.name])
+        self._start_proxies()
+        await self._start_pods(resolved)
+        await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+
+    def _check_modes(self, resolved: Resolved) -> None:
+        for config in resolved.configs.values():
+            if config.proxy_mode != "iptables":
+                raise MachineCannot(NOT_YET(mode=config.proxy_mode))
+
+    def _watch_processes(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self.zygotes.pods.fileno(), self._read_zygote, self.zygotes.pods)
+        loop.add_reader(self.zygotes.proxies.fileno(), self._read_zygote, self.zygotes.proxies)
+
+    def _read_zygote(self, zygote: Zygote) -> None:
+        try:
+            events = zygote.read()
+        except ConnectionError:
+            asyncio.get_running_loop().remove_reader(zygote.fileno())
+            self.failed = HELPER_DIED(what="Pods" if zygote is self.zygotes.pods else "kube-proxy")
+            return
+        for event in events:
+            group = self.pods if zygote is self.zygotes.pods else self.proxies
+            process = group.by_number(event.number)
+            if process is None:
+                continue
+            if isinstance(event, Spawned):
+                process.pid = event.pid
+            elif isinstance(process, ProxyProcess):
+                self.proxies.exited(process, event.status)
+            else:
+                process.ended = event.status
+
+    def _start_proxies(self) -> None:
+        for node, config in self.configs.items():
+            with self.connect_proxy(node) as connection:
+                self.proxies.start(node, self.fabric.namespaces[node].descriptor, config, connection)
+
+    async def _start_pods(self, resolved: Resolved) -> None:
+        """Start every Pod's process, and have all of them listen."""
+        nodes = {node.name: node for node in resolved.nodes}
+        for pod in resolved.pods:
+            namespace = self.fabric.namespaces[pod.place].descriptor
+            self.pods.start(pod.place, pod.node, namespace, [str(each) for each in pod.addresses])
+        for key in resolved.host_network_pods:
+            value = self.store.get(key)
+            assert value is not None
+            node = nodes[value["spec"]["nodeName"]]
+            self._host_network[key] = node.name
+            namespace = self.fabric.namespaces[node.name].descriptor
+            self.pods.start(key.path, node.name, namespace, [str(each) for each in node.addresses])
+        await self._listen()
+
+    async def _listen(self) -> None:
+        """Tell every Pod what to listen on."""
+        wanted = {path: self._ports_of(path) for path in self.pods.processes}
+        processes = [self.pods.processes[path] for path in wanted]
+        try:
+            results = await asyncio.gather(*(each.listen(wanted[each.pod]) for each in processes))
+        except ConnectionError as error:
+            raise LabFailed(HELPER_DIED(what=str(error))) from error
+        for process, failed in zip(processes, results, strict=True):
+            for port, error_name in failed.items():
+                self.notes.append(CANNOT_LISTEN(pod=process.pod, port=port, error=error_name))
+
+    def _ports_of(self, path: str) -> list[int]:
+        namespace, _, name = path.partition("/")
+        value = self.store.get(ObjectKey("Pod", namespace, name))
+        if value is None:
+            return []
+        pod = msgspec.convert(value, Pod)
+        containers = [*pod.spec.containers, *(each for each in pod.spec.init_containers if each.restart_policy)]
+        declared = [port.container_port for container in containers for port in container.ports]
+        return declared_ports(declared, lambda: self._ports_sent_to(pod))
+
+    def _ports_sent_to(self, pod: Pod) -> list[int]:
+        """The ports that EndpointSlices send traffic to, at the Pod's addresses."""
+        addresses = {each.ip for each in pod.status.pod_ips}
+        ports: set[int] = set()
+        for value in self.store.list("EndpointSlice"):
+            each = msgspec.convert(value, EndpointSlice)
+            if any(address in addresses for endpoint in each.endpoints for address in endpoint.addresses):
+                ports |= {port.port for port in each.ports if port.port}
+        return sorted(ports)
+
+    # Objects
+
+    def list_objects(self, kinds: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
+        """All objects of the kinds, and the revision that this is true for."""
+        return [value for kind in kinds for value in self.store.list(kind)], self.store.revision
+
+    def watch_objects(self, kinds: Sequence[str], since: int, tell: Callable[[Event], None]) -> Callable[[], None]:
+        """Tell every change of the kinds after a revision; returns what ends that. Raises RevisionGone."""
+        wanted = set(kinds)
+
+        def pick(event: Event) -> None:
+            if event.object["kind"] in wanted:
+                tell(event)
+
+        return self.store.watch(pick, since)
+
+    # Walks
+
+    async def walk(
+        self,
+        sender: str,
+        destination: str | None,
+        protocol: str = "tcp",
+        expression: str | None = None,
+        timeout: float = 2.0,
+    ) -> Walk:
+        """Send one probe, and tell its way.
+
+        ``sender``: a client, a node, or "[namespace/]pod"; ``destination``: "ADDR:PORT", or "ADDR" for icmp;
+        ``expression``: a packet to craft instead of a connection; ``timeout`` in seconds.
+
+        Raises :class:`BadInput` for words that name nothing.
+        """
+        found = find_sender(sender, self.topology, self._host_network)
+        async with self._walking:
+            probe = self._make_probe(found, destination, protocol, expression)
+            try:
+                return await self._observe(found, probe, sender, destination, timeout)
+            finally:
+                probe.close()
+
+    def _make_probe(self, sender: Sender, destination: str | None, protocol: str, expression: str | None) -> Probe:
+        point = self.observatory.points[sender.place]
+        if expression is not None:
+            packet = parse_expression(expression)
+            with point.namespace.entered():
+                return CraftedProbe(packet, destination, point)
+        target = parse_target(destination or "", protocol)
+        with point.namespace.entered():
+            if protocol == "tcp":
+                return TcpProbe(target)
+            if protocol == "udp":
+                return UdpProbe(target)
+            if protocol == "icmp":
+                return EchoProbe(target)
+            return CraftedProbe(sctp_init(target), destination, point)
+
+    async def _observe(
+        self,
+        sender: Sender,
+        probe: Probe,
+        who: str,
+        destination: str | None,
+        timeout: float,
+    ) -> Walk:
+        began = time.time_ns()
+        await self.observatory.begin(probe.matches(), {sender.place: probe.drops()})
+        try:
+            outcome = await probe.run(timeout)
+        finally:
+            recorded = await self.observatory.end()
+        ended = time.time_ns()
+        places = {record.place for record in recorded.traces} | {
+            frame.place for frame in recorded.frames if frame.place in self.configs
+        }
+        walk = correlate(
+            Observation(
+                origin=sender.place,
+                mark=probe.mark,
+                probe=ProbeWords(who, destination or probe.target.text, probe.protocol),
+                mode=self._mode_words(),
+                outcome=outcome,
+                topology=self.topology,
+                frames=recorded.frames,
+                traces=recorded.traces,
+                conntrack=recorded.conntrack,
+                losses=recorded.losses,
+                rulebooks={place: self._rulebook(place) for place in places},
+                owners=self._owners(),
+                meanings=self._meanings(),
+                vxlan=self.plan is not None and self.plan.wiring.between_nodes == "vxlan",
+            )
+        )
+        self.captured = Captured(walk, recorded, began, ended)
+        return walk
+
+    def _mode_words(self) -> str:
+        """The proxy mode, or all modes where nodes differ."""
+        return ",".join(sorted({config.proxy_mode for config in self.configs.values()}))
+
+    def _rulebook(self, place: str) -> Rulebook:
+        point = self.observatory.points[place]
+        return self.rulebooks.read(place, point.namespace, point.control, lambda: self._causes_of(place))
+
+    def _causes_of(self, place: str) -> Causes:
+        """What caused the rules of a node, worked out again when objects have changed."""
+        known = self._causes.get(place)
+        if known is not None and known[0] == self.store.revision:
+            return known[1]
+        config = self.configs.get(place)
+        value = self.store.get(ObjectKey("Node", "", place))
+        if config is None or value is None:
+            return {}
+        node = msgspec.convert(value, Node)
+        states = [
+            iptables_state(
+                family,
+                node,
+                config,
+                self.store.list("Service"),
+                self.store.list("EndpointSlice"),
+                self.topology.places[place].own_addresses(),
+            )
+            for family in Family
+        ]
+        locator = self.locator
+        causes = causes_of(states, locator.locate if locator is not None else lambda origin: origin)
+        self._causes[place] = (self.store.revision, causes)
+        return causes
+
+    def _owners(self) -> dict[str, EndpointOwner]:
+        """Who answers at an address: Pods by IP, Pods on their node's network by "A:P"."""
+        owners: dict[str, EndpointOwner] = {}
+        for value in self.store.list("Pod"):
+            pod = msgspec.convert(value, Pod)
+            path = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            node = self._host_network.get(ObjectKey("Pod", pod.metadata.namespace, pod.metadata.name))
+            for each in pod.status.pod_ips:
+                if node is None:
+                    if path in self.topology.places:
+                        owners[each.ip] = EndpointOwner(path, pod.spec.node_name, path)
+                    continue
+                for port in self._ports_of(path):
+                    owners[join_host_port(each.ip, port)] = EndpointOwner(path, node, node)
+        return owners
+
+    def _meanings(self) -> dict[str, Text]:
+        """What Service addresses stand for."""
+        meanings: dict[str, Text] = {}
+        nodes = [place for place in self.topology.places.values() if place.kind == "node"]
+        for value in self.store.list("Service"):
+            service = msgspec.convert(value, Service)
+            name = ObjectKey("Service", service.metadata.namespace, service.metadata.name)
+            spec = service.spec
+            ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
+            groups = (
+                (spec.cluster_ips or [spec.cluster_ip], reasons.CLUSTER_IP_OF),
+                (spec.external_ips, reasons.EXTERNAL_IP_OF),
+                (ingress, reasons.LOAD_BALANCER_IP_OF),
+            )
+            for port in spec.ports:
+                for addresses, message in groups:
+                    for ip in addresses:
+                        meanings[join_host_port(ip, port.port)] = message(service=name)
+                for node in nodes if port.node_port else ():
+                    for ip in node.own_addresses():
+                        text = reasons.NODE_PORT_OF(service=name, node=node.name)
+                        meanings[join_host_port(ip, port.node_port)] = text
+        return meanings
+
+    # Telling
+
+    def describe(self) -> dict[str, Any]:
+        """What the lab is, for whoever asks: places, Pods, Services, modes, notes."""
+        return {
+            "name": self.name,
+            "mode": self._mode_words(),
+            "nodes": [place.name for place in self.topology.places.values() if place.kind == "node"],
+            "clients": [place.name for place in self.topology.places.values() if place.kind == "client"],
+            "pods": len(self.pods.processes),
+            "services": len(list(self.store.list("Service"))),
+            "notes": self.notes,
+        }

@@ -1,0 +1,102 @@
+"""The lab's kube-proxies as processes: started from the fork server, and how far each has come."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from netlab.model.errors import LabFailed
+from netlab.model.text import Message, Text
+from netlab.node import kube_proxy
+from netlab.node.zygote import Zygote
+from netlab.objects.proxyconfig import KubeProxyConfiguration
+
+DIED = Message(
+    "proxies.died",
+    en="kube-proxy on {node} ended (status {status}) before it had programmed its node",
+    zh="{node} 上的 kube-proxy 在完成节点编程之前退出 (状态 {status})",
+)
+FAILED = Message("proxies.failed", en="kube-proxy on {node}: {text}", zh="{node} 上的 kube-proxy：{text}")
+TOO_SLOW = Message(
+    "proxies.too-slow",
+    en="kube-proxy on {node} has not programmed its node within {seconds} s",
+    zh="{node} 上的 kube-proxy 在 {seconds} 秒内没有完成节点编程",
+)
+
+
+@dataclass
+class ProxyProcess:
+    """One node's proxy. ``synced``: the revision that it has brought into the kernel; ``told``: the last revision that
+    it was sent."""
+
+    node: str
+    number: int
+    pid: int | None = None
+    synced: int = -1
+    told: int = 0
+    ended: int | None = None
+    failure: Text | None = None
+    last_sync: Mapping[str, Any] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class ProxyProcesses:
+    """All proxies by node."""
+
+    def __init__(self, zygote: Zygote) -> None:
+        self.zygote = zygote
+        self.processes: dict[str, ProxyProcess] = {}
+
+    def start(self, node: str, namespace: int, config: KubeProxyConfiguration, connection: socket.socket) -> None:
+        """Ask for a node's proxy; ``connection`` is its end of a connection to the engine."""
+        given = {"node": node, "config": msgspec.to_builtins(config)}
+        number = self.zygote.spawn(kube_proxy.KIND, given, [namespace, connection.fileno()])
+        self.processes[node] = ProxyProcess(node, number)
+
+    def by_number(self, number: int) -> ProxyProcess | None:
+        return next((each for each in self.processes.values() if each.number == number), None)
+
+    def synced(self, report: Mapping[str, Any]) -> None:
+        """A proxy says that it has brought everything up to a revision into the kernel."""
+        process = self.processes[report["node"]]
+        process.synced = report["revision"]
+        process.last_sync = report
+        process.failure = None
+        process.changed.set()
+
+    def failed(self, report: Mapping[str, Any]) -> None:
+        process = self.processes[report["node"]]
+        process.failure = msgspec.convert(report["text"], Text)
+        process.changed.set()
+
+    def exited(self, process: ProxyProcess, status: int) -> None:
+        process.ended = status
+        process.changed.set()
+
+    async def wait_synced(self, seconds: float) -> None:
+        """Until every living proxy has brought in what it was told.
+
+        Raises :class:`LabFailed` where one has ended before its first sync, or cannot program its node.
+        """
+        for process in self.processes.values():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._wait(process)
+            except TimeoutError as error:
+                raise LabFailed(TOO_SLOW(node=process.node, seconds=seconds)) from error
+
+    async def _wait(self, process: ProxyProcess) -> None:
+        while process.synced < process.told or process.synced < 0:
+            if process.ended is not None:
+                if process.synced >= 0:
+                    return
+                raise LabFailed(DIED(node=process.node, status=process.ended))
+            if process.failure is not None:
+                raise LabFailed(FAILED(node=process.node, text=process.failure))
+            process.changed.clear()
+            await process.changed.wait()

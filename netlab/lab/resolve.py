@@ -1,0 +1,530 @@
+"""From what the user gave to a whole cluster: nodes, addresses, allocations, statuses. Pure, and repeatable.
+
+What is not given is chosen: nodes, Pod ranges, Pod addresses, the node of a Pod, clusterIPs, nodePorts, EndpointSlices.
+What is given is kept, or refused with its place.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from random import Random
+from typing import Any
+
+import msgspec
+
+from netlab.cluster.allocators import AllocationFailed, Allocators, allocate_service
+from netlab.cluster.endpointslices import slices_for
+from netlab.lab.input import Faults, Given, LabInput, Locator
+from netlab.lab.networks import Side
+from netlab.lab.plan import ROUTER, ClientPlan, NodePlan, PodPlan, Wiring
+from netlab.model.keys import ObjectKey
+from netlab.model.text import Message, Text
+from netlab.objects.endpointslice import SERVICE_NAME_LABEL, EndpointSlice
+from netlab.objects.field import FieldError, duplicate, invalid
+from netlab.objects.ip import IP_WORDS, Address, Network, parse_cidr, parse_ip
+from netlab.objects.labspec import LabNetworks
+from netlab.objects.node import HOSTNAME_LABEL, Node
+from netlab.objects.pod import IPS_ANNOTATION, Pod
+from netlab.objects.proxyconfig import KubeProxyConfiguration
+from netlab.objects.service import Service
+from netlab.objects.yaml_source import Document
+
+Json = dict[str, Any]
+
+DEFAULT_SERVICE_CIDR = "10.96.0.0/16"
+DEFAULT_NODES = ("node-a", "node-b")
+FIRST_NODE_HOST = 11
+POD_CIDR_V4 = "10.200.{number}.0/24"
+POD_CIDR_V6 = "fd00:10:200:{number:x}::/64"
+
+UNSCHEDULED = Message(
+    "resolve.scheduled",
+    en="{pods}: no nodeName given, so the lab chose the nodes",
+    zh="{pods}：未指定 nodeName，由实验选择节点",
+)
+NOT_RUNNING = Message(
+    "resolve.not-running",
+    en="{pods}: not started, their phase is {phase}",
+    zh="{pods}：未启动，其阶段为 {phase}",
+)
+NO_POD_BEHIND = Message(
+    "resolve.no-pod-behind",
+    en="{service}: no Pod of the lab has the endpoint {addresses}; it gets its rules and answers nothing",
+    zh="{service}：实验中没有 Pod 拥有端点 {addresses}；它有规则，但不会应答",
+)
+NO_POD_CIDR = Message(
+    "resolve.no-pod-cidr",
+    en="{node}: no podCIDRs given, so the lab chose {cidrs}",
+    zh="{node}：未指定 podCIDRs，由实验选择 {cidrs}",
+)
+FOREIGN_SERVICE_IP = Message(
+    "resolve.foreign-service-ip",
+    en="{service}: {ip} is outside the service range {ranges} and kept as it is; a Lab document can set serviceCIDRs",
+    zh="{service}：{ip} 不在 Service 网段 {ranges} 中，保留原值；可在 Lab 文档中设置 serviceCIDRs",
+)
+
+
+@dataclass
+class Resolved:
+    """A cluster ready to be built. ``objects`` go into the store in this order."""
+
+    name: str
+    objects: list[Json] = field(default_factory=list)
+    nodes: list[NodePlan] = field(default_factory=list)
+    clients: list[ClientPlan] = field(default_factory=list)
+    pods: list[PodPlan] = field(default_factory=list)
+    host_network_pods: list[ObjectKey] = field(default_factory=list)
+    declared: dict[Side, list[Network]] = field(default_factory=dict)
+    wiring: Wiring = field(default_factory=Wiring)
+    configs: dict[str, KubeProxyConfiguration] = field(default_factory=dict)
+    allocators: Allocators | None = None
+    locator: Locator | None = None
+    notes: list[Text] = field(default_factory=list)
+
+
+def resolve(given: LabInput, mode: str | None = None) -> Resolved:
+    """Work the cluster out; ``mode`` overrides the proxy mode of every node.
+
+    Raises :class:`BadInput` with every fault that was found.
+    """
+    return _Resolver(given, mode).run()
+
+
+class _Resolver:
+    def __init__(self, given: LabInput, mode: str | None) -> None:
+        self.given = given
+        self.spec = given.lab.spec
+        self.mode = mode
+        self.faults = Faults()
+        self.result = Resolved(given.lab.metadata.name or "lab", notes=list(given.notes))
+        self.random = Random(self.result.name)
+        self.owners: dict[Address, str] = {}
+
+    def run(self) -> Resolved:
+        result = self.result
+        result.locator = Locator(self.given)
+        self._networks()
+        self._nodes()
+        self._clients()
+        self.faults.raise_any()
+        pods = self._pods()
+        services = self._services()
+        self.faults.raise_any()
+        self._slices(services, pods)
+        self._wiring()
+        return result
+
+    # Networks, nodes, clients
+
+    def _networks(self) -> None:
+        networks = self.spec.networks or LabNetworks()
+        for side in ("client", "node"):
+            ranges = [network for text in networks.ranges(side) if (network := parse_cidr(text)) is not None]
+            self.result.declared[side] = ranges
+
+    def _lab_fault(self, fault: FieldError) -> None:
+        self.faults.add_field(self.given.lab_document, "Lab", fault)
+
+    def _take_address(self, address: Address, owner: str) -> str | None:
+        """Note who has an address; the earlier owner where it is taken."""
+        earlier = self.owners.get(address)
+        if earlier is None:
+            self.owners[address] = owner
+        return earlier
+
+    def _host_addresses(
+        self, side: Side, texts: Sequence[str], owner: str, path: str, document: Document | None, name: str
+    ) -> tuple[Address, ...]:
+        """A host's own addresses. Where the Lab document gives the network, they have to be in it."""
+        strict = self.spec.networks is not None and document is self.given.lab_document
+        declared = self.result.declared[side]
+        found: list[Address] = []
+        for index, text in enumerate(texts):
+            address = parse_ip(text)
+            if address is None:
+                self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, IP_WORDS))
+                continue
+            of_family = [network for network in declared if network.version == address.version]
+            if strict and of_family and not any(address in network for network in of_family):
+                allowed = ", ".join(str(network) for network in of_family)
+                detail = f"must be within the network {allowed} (spec.networks.{side})"
+                self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, detail))
+                continue
+            if (earlier := self._take_address(address, owner)) is not None:
+                detail = f"the address belongs to {earlier} already"
+                self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, detail))
+                continue
+            found.append(address)
+        return tuple(found)
+
+    def _nodes(self) -> None:
+        objects = {each.key.name: each for each in self.given.of_kind("Node")}
+        in_lab = {node.name for node in self.spec.nodes}
+        for index, lab_node in enumerate(self.spec.nodes):
+            path = f"spec.nodes[{index}]"
+            addresses = self._host_addresses(
+                "node", lab_node.addresses, lab_node.name, f"{path}.addresses", self.given.lab_document, "Lab"
+            )
+            cidrs = self._pod_cidrs(lab_node.pod_cidrs, f"{path}.podCIDRs", self.given.lab_document, "Lab")
+            self._add_node(lab_node.name, addresses, cidrs, objects.get(lab_node.name), lab_node.labels)
+        for name, each in objects.items():
+            if name not in in_lab:
+                self._add_node_object(name, each)
+        if not self.result.nodes:
+            for name in self._node_names_of_pods() or DEFAULT_NODES:
+                self._add_node(name, (), (), None, None)
+        self._complete_nodes()
+
+    def _add_node_object(self, name: str, given: Given) -> None:
+        node = msgspec.convert(given.value, Node)
+        listed = [each for each in node.status.addresses if each.type == "InternalIP"]
+        indexes = [i for i, each in enumerate(node.status.addresses) if each.type == "InternalIP"]
+        addresses: list[Address] = []
+        for index, each in zip(indexes, listed, strict=True):
+            path = f"status.addresses[{index}].address"
+            found = self._host_addresses("node", [each.address], name, path, given.document, f"Node {name}")
+            addresses += found
+        texts = node.spec.pod_cidrs or ([node.spec.pod_cidr] if node.spec.pod_cidr else [])
+        cidrs = self._pod_cidrs(texts, "spec.podCIDRs", given.document, f"Node {name}")
+        self._add_node(name, tuple(addresses), cidrs, given, None)
+
+    def _pod_cidrs(self, texts: Sequence[str], path: str, document: Document | None, name: str) -> tuple[Network, ...]:
+        found: list[Network] = []
+        for index, text in enumerate(texts):
+            network = parse_cidr(text)
+            if network is None:
+                continue
+            others = [cidr for node in self.result.nodes for cidr in node.pod_cidrs]
+            outside = [each for ranges in self.result.declared.values() for each in ranges]
+            clash = next((each for each in (*others, *outside) if _overlap(network, each)), None)
+            if clash is not None:
+                detail = f"must not overlap with {clash}"
+                self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, detail))
+            found.append(network)
+        return tuple(found)
+
+    def _node_names_of_pods(self) -> list[str]:
+        """Without any Node, the nodes are those that Pods name."""
+        pods = (msgspec.convert(each.value, Pod) for each in self.given.of_kind("Pod"))
+        return sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})
+
+    def _add_node(
+        self,
+        name: str,
+        addresses: tuple[Address, ...],
+        cidrs: tuple[Network, ...],
+        given: Given | None,
+        labels: dict[str, str] | None,
+    ) -> None:
+        value: Json = copy.deepcopy(given.value) if given is not None else _new_object("Node", "", name)
+        own = value["metadata"].setdefault("labels", {})
+        own.setdefault(HOSTNAME_LABEL, name)
+        own.update(labels or {})
+        self.result.nodes.append(NodePlan(name, addresses, cidrs))
+        self.result.objects.append(value)
+
+    def _complete_nodes(self) -> None:
+        """Give nodes what they lack, and write it into their objects."""
+        values = {each["metadata"]["name"]: each for each in self.result.objects if each["kind"] == "Node"}
+        used = {cidr for node in self.result.nodes for cidr in node.pod_cidrs}
+        completed = []
+        for number, node in enumerate(self.result.nodes, 1):
+            addresses = node.addresses or tuple(
+                self._free_host(network, FIRST_NODE_HOST, node.name) for network in self.result.declared["node"]
+            )
+            cidrs = node.pod_cidrs
+            if not cidrs:
+                families = {address.version for address in addresses}
+                cidrs = tuple(_free_cidr(version, number, used) for version in sorted(families))
+                used.update(cidrs)
+                if values[node.name].get("spec"):
+                    listed = ", ".join(str(each) for each in cidrs)
+                    self.result.notes.append(NO_POD_CIDR(node=node.name, cidrs=listed))
+            completed.append(NodePlan(node.name, addresses, cidrs))
+            _write_node(values[node.name], completed[-1])
+        self.result.nodes = completed
+
+    def _free_host(self, network: Network, start: int, owner: str) -> Address:
+        address = network.network_address + start
+        while address in self.owners:
+            address += 1
+        self.owners[address] = owner
+        return address
+
+    def _clients(self) -> None:
+        names = {node.name for node in self.result.nodes}
+        for index, client in enumerate(self.spec.clients):
+            path = f"spec.clients[{index}]"
+            if client.name in names:
+                self._lab_fault(invalid(f"{path}.name", client.name, "a node has this name"))
+            addresses = self._host_addresses(
+                "client", client.addresses, client.name, f"{path}.addresses", self.given.lab_document, "Lab"
+            )
+            self.result.clients.append(ClientPlan(client.name, addresses))
+        for node in self.result.nodes:
+            if node.name == ROUTER:
+                given = next((each for each in self.given.of_kind("Node") if each.key.name == ROUTER), None)
+                fault = invalid("metadata.name", ROUTER, "this is the name of the lab's router")
+                self.faults.add_field(given.document if given else None, f"Node {ROUTER}", fault)
+        if not self.spec.clients and "client" not in names:
+            self.result.clients.append(ClientPlan("client", ()))
+        self.result.clients = [
+            each if each.addresses else ClientPlan(each.name, self._client_addresses(each.name))
+            for each in self.result.clients
+        ]
+
+    def _client_addresses(self, name: str) -> tuple[Address, ...]:
+        return tuple(self._free_host(network, 100, name) for network in self.result.declared["client"])
+
+    # Pods
+
+    def _pods(self) -> list[Pod]:
+        given = [(each, msgspec.convert(each.value, Pod)) for each in self.given.of_kind("Pod")]
+        running = []
+        stopped: dict[str, list[str]] = {}
+        for each, pod in given:
+            waiting = each.from_server and pod.status.phase == "Pending" and not pod.spec.node_name
+            if pod.status.phase in ("Succeeded", "Failed") or waiting:
+                stopped.setdefault(pod.status.phase, []).append(each.key.path)
+                self.result.objects.append(copy.deepcopy(each.value))
+            else:
+                running.append((each, pod))
+        for phase, paths in stopped.items():
+            self.result.notes.append(NOT_RUNNING(pods=", ".join(sorted(paths)), phase=phase))
+        nodes = {node.name: node for node in self.result.nodes}
+        placed = self._schedule(running, nodes)
+        wanted = [(each, pod, node, self._wanted_addresses(each, pod, node)) for each, pod, node in placed]
+        final = []
+        for each, pod, node, addresses in wanted:
+            final.append(self._complete_pod(each, pod, node, addresses))
+        return final
+
+    def _schedule(
+        self, pods: Iterable[tuple[Given, Pod]], nodes: dict[str, NodePlan]
+    ) -> list[tuple[Given, Pod, NodePlan]]:
+        """Every Pod on a node: the one it names, else the one with the fewest Pods."""
+        counts = dict.fromkeys(nodes, 0)
+        named, unnamed = [], []
+        for each, pod in pods:
+            name = pod.spec.node_name
+            if not name:
+                unnamed.append((each, pod))
+            elif name in nodes:
+                named.append((each, pod, nodes[name]))
+                counts[name] += 1
+            else:
+                detail = f"there is no such node; the lab has {', '.join(nodes)}"
+                fault = invalid("spec.nodeName", name, detail)
+                self.faults.add_field(each.document, str(each.key), fault)
+        chosen = []
+        for each, pod in unnamed:
+            name = min(counts, key=lambda node: (counts[node], list(nodes).index(node)))
+            counts[name] += 1
+            chosen.append((each, pod, nodes[name]))
+        if chosen:
+            self.result.notes.append(UNSCHEDULED(pods=", ".join(each.key.path for each, _, _ in chosen)))
+        return [*named, *chosen]
+
+    def _wanted_addresses(self, given: Given, pod: Pod, node: NodePlan) -> list[Address]:
+        """The addresses that a Pod asks for: by annotation, else as its status says."""
+        if pod.spec.host_network:
+            return []
+        annotation = pod.metadata.annotation(IPS_ANNOTATION)
+        path = f"metadata.annotations[{IPS_ANNOTATION}]"
+        if annotation is not None:
+            texts = [text.strip() for text in annotation.split(",")]
+        else:
+            path = "status.podIPs"
+            texts = [each.ip for each in pod.status.pod_ips] or ([pod.status.pod_ip] if pod.status.pod_ip else [])
+        found: list[Address] = []
+        for text in texts:
+            fault = self._address_fault(given, text, path, found, node, check_range=annotation is not None)
+            if fault is not None:
+                self.faults.add_field(given.document, str(given.key), fault)
+        return found
+
+    def _address_fault(
+        self, given: Given, text: str, path: str, found: list[Address], node: NodePlan, *, check_range: bool
+    ) -> FieldError | None:
+        address = parse_ip(text)
+        if address is None:
+            return invalid(path, text, IP_WORDS)
+        if any(other.version == address.version for other in found):
+            return invalid(path, text, "may specify no more than one IP for each IP family")
+        ranges = [cidr for cidr in node.pod_cidrs if cidr.version == address.version]
+        if check_range and not any(address in cidr for cidr in ranges):
+            listed = ", ".join(str(each) for each in ranges) or f"none of IPv{address.version}"
+            return invalid(path, text, f"must be within the Pod range of {node.name}: {listed}")
+        if any(address in (gateway.ip, gateway.network.network_address) for gateway in node.gateways()):
+            return invalid(path, text, f"this is an address of {node.name} itself")
+        if (earlier := self._take_address(address, given.key.path)) is not None:
+            return duplicate_address(path, text, earlier)
+        found.append(address)
+        return None
+
+    def _complete_pod(self, given: Given, pod: Pod, node: NodePlan, wanted: list[Address]) -> Pod:
+        """Allocate what is missing, and write the status as a kubelet would."""
+        value = copy.deepcopy(given.value)
+        addresses = list(wanted)
+        if pod.spec.host_network:
+            addresses = list(node.addresses)
+            self.result.host_network_pods.append(given.key)
+        else:
+            for cidr in node.pod_cidrs:
+                if not any(address.version == cidr.version for address in addresses) and not wanted:
+                    addresses.append(self._free_host(cidr, 2, given.key.path))
+            self.result.pods.append(PodPlan(given.key, node.name, tuple(addresses)))
+        value["spec"]["nodeName"] = node.name
+        status = value.setdefault("status", {})
+        status["phase"] = "Running"
+        status["hostIP"] = str(node.addresses[0])
+        if addresses:
+            status["podIP"] = str(addresses[0])
+            status["podIPs"] = [{"ip": str(each)} for each in addresses]
+        if not any(each.type == "Ready" for each in pod.status.conditions):
+            status.setdefault("conditions", []).append({"type": "Ready", "status": "True"})
+        self.result.objects.append(value)
+        return msgspec.convert(value, Pod)
+
+    # Services and EndpointSlices
+
+    def _services(self) -> list[Service]:
+        cidrs = self.spec.service_cidrs or [DEFAULT_SERVICE_CIDR]
+        try:
+            api_server = ObjectKey("Service", "default", "kubernetes")
+            reserved = () if any(each.key == api_server for each in self.given.objects) else None
+            allocators = Allocators(cidrs, self.spec.node_port_range, random=self.random, reserved=reserved)
+        except ValueError as error:
+            self._lab_fault(invalid("spec.serviceCIDRs", cidrs, str(error)))
+            return []
+        self.result.allocators = allocators
+        values = []
+        given = self.given.of_kind("Service")
+        for each in sorted(given, key=lambda each: not _asks_for_address(each.value)):
+            value = copy.deepcopy(each.value)
+            values.append((each, value))
+            kept = self._keep_foreign(each, value, allocators)
+            try:
+                faults = [] if kept else allocate_service(value, allocators)
+            except AllocationFailed as error:
+                faults = [invalid("spec.clusterIPs", [], str(error))]
+            for fault in faults:
+                self.faults.add_field(each.document, str(each.key), fault)
+        order = {each.key: position for position, each in enumerate(given)}
+        values.sort(key=lambda pair: order[pair[0].key])
+        self.result.objects += [value for _, value in values]
+        return [msgspec.convert(value, Service) for _, value in values]
+
+    def _keep_foreign(self, given: Given, value: Json, allocators: Allocators) -> bool:
+        """A Service out of another cluster's range, in a file without ranges of its own, is taken as it is."""
+        spec = value["spec"]
+        texts = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
+        addresses = [address for text in texts if (address := parse_ip(text)) is not None]
+        outside = [each for each in addresses if not any(each in one for one in allocators.ranges)]
+        if not outside or (self.spec.service_cidrs and not given.from_server):
+            return False
+        ranges = ", ".join(str(each.network) for each in allocators.ranges)
+        if self.spec.service_cidrs:
+            return False
+        self.result.notes.append(FOREIGN_SERVICE_IP(service=given.key, ip=outside[0], ranges=ranges))
+        spec["clusterIPs"] = [str(each) for each in addresses]
+        spec["clusterIP"] = str(addresses[0])
+        spec.setdefault("ipFamilies", [f"IPv{each.version}" for each in addresses])
+        spec.setdefault("ipFamilyPolicy", "SingleStack" if len(addresses) == 1 else "PreferDualStack")
+        return True
+
+    def _slices(self, services: list[Service], pods: list[Pod]) -> None:
+        """Slices in the input win over derived ones, for their Service."""
+        given = self.given.of_kind("EndpointSlice")
+        owned = set()
+        for each in given:
+            self.result.objects.append(copy.deepcopy(each.value))
+            name = (each.value["metadata"].get("labels") or {}).get(SERVICE_NAME_LABEL)
+            owned.add((each.key.namespace, name))
+        self._note_missing_pods(given)
+        nodes = {
+            each["metadata"]["name"]: msgspec.convert(each, Node)
+            for each in self.result.objects
+            if each["kind"] == "Node"
+        }
+        for service in services:
+            if (service.metadata.namespace, service.metadata.name) not in owned:
+                self.result.objects += slices_for(service, pods, nodes)
+
+    def _note_missing_pods(self, given: Sequence[Given]) -> None:
+        missing: dict[str, list[str]] = {}
+        for each in given:
+            value = msgspec.convert(each.value, EndpointSlice)
+            service = value.metadata.label(SERVICE_NAME_LABEL) or value.metadata.name
+            for endpoint in value.endpoints:
+                for text in endpoint.addresses:
+                    address = parse_ip(text)
+                    if address is not None and address not in self.owners:
+                        missing.setdefault(f"Service {value.metadata.namespace}/{service}", []).append(text)
+        for service, addresses in missing.items():
+            listed = ", ".join(dict.fromkeys(addresses))
+            self.result.notes.append(NO_POD_BEHIND(service=service, addresses=listed))
+
+    # The rest
+
+    def _wiring(self) -> None:
+        spec = self.spec
+        self.result.wiring = Wiring(
+            pods="bridge" if spec.pod_wiring == "bridge" else "ptp",
+            hairpin=spec.hairpin,
+            bridge_netfilter=spec.bridge_netfilter,
+            between_nodes="routed" if spec.inter_node == "routed" else "vxlan",
+        )
+        own = spec.proxy or {}
+        for node in self.result.nodes:
+            mode = self.mode or (own[node.name].mode if node.name in own else "") or self.given.config.proxy_mode
+            self.result.configs[node.name] = msgspec.structs.replace(self.given.config, mode=mode)
+        for name in own:
+            if name not in self.result.configs:
+                detail = f"there is no such node; the lab has {', '.join(self.result.configs)}"
+                self._lab_fault(invalid(f"spec.proxy[{name}]", name, detail))
+        self.faults.raise_any()
+
+
+def duplicate_address(path: str, text: str, owner: str) -> FieldError:
+    """Two Pods, or a Pod and a host, with one address."""
+    fault = duplicate(path, text)
+    return FieldError(fault.kind, fault.path, fault.value, f"{owner} has this address")
+
+
+def _overlap(one: Network, other: Network) -> bool:
+    return one.version == other.version and one.overlaps(other)
+
+
+def _free_cidr(version: int, number: int, used: set[Network]) -> Network:
+    template = POD_CIDR_V4 if version == 4 else POD_CIDR_V6
+    while (network := ip_network(template.format(number=number))) in used:
+        number += 1
+    return network
+
+
+def _new_object(kind: str, namespace: str, name: str) -> Json:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}}
+
+
+def _write_node(value: Json, node: NodePlan) -> None:
+    spec = value.setdefault("spec", {})
+    spec["podCIDRs"] = [str(each) for each in node.pod_cidrs]
+    if node.pod_cidrs:
+        spec["podCIDR"] = str(node.pod_cidrs[0])
+    status = value.setdefault("status", {})
+    others = [each for each in status.get("addresses") or [] if each.get("type") != "InternalIP"]
+    if not any(each.get("type") == "Hostname" for each in others):
+        others.append({"type": "Hostname", "address": node.name})
+    own = [{"type": "InternalIP", "address": str(each)} for each in node.addresses]
+    status["addresses"] = [*own, *others]
+
+
+def _asks_for_address(service: Json) -> bool:
+    spec = service.get("spec", {})
+    ports = spec.get("ports") or []
+    return bool(spec.get("clusterIP")) or any(port.get("nodePort") for port in ports)

@@ -1,0 +1,208 @@
+"""Headers of frames and of trace records, read just as far as following a packet takes.
+
+A packet's :attr:`Packet.key` is what NAT keeps of it: sequence numbers, flags, payload, the IP identification; not
+addresses, ports, checksums and hop limits. Two sightings with one key are one packet, wherever they are.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+
+from netlab.model.walk import endpoint_text
+
+ICMP, TCP, UDP, ICMPV6, SCTP = 1, 6, 17, 58, 132
+PROTOCOL_NAMES = {ICMP: "icmp", TCP: "tcp", UDP: "udp", ICMPV6: "icmpv6", SCTP: "sctp"}
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+
+_ETHERTYPE_IPV4, _ETHERTYPE_IPV6, _ETHERTYPE_ARP = 0x0800, 0x86DD, 0x0806
+_ETHERTYPE_VLAN = 0x8100
+_ICMP_ERRORS = {3, 4, 5, 11, 12}
+_ICMPV6_ERRORS = {1, 2, 3, 4}
+_EXTENSION_HEADERS = {0, 43, 60}
+_KEY_PAYLOAD = 12
+VXLAN_PORT = 4789
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One IP packet. Fields that its protocol does not have are None. ``inner`` is the packet that an ICMP error
+    quotes; ``outer`` the packet that this one was found inside of (VXLAN)."""
+
+    family: int
+    protocol: int
+    source: str
+    destination: str
+    source_port: int | None
+    destination_port: int | None
+    sequence: int | None
+    acknowledgement: int | None
+    flags: int
+    icmp: tuple[int, int] | None
+    payload: bytes
+    key: tuple[object, ...]
+    inner: Packet | None = None
+    outer: Packet | None = None
+
+    @property
+    def verification_tag(self) -> bytes | None:
+        """SCTP's verification tag."""
+        tag = self.key[3] if self.protocol == SCTP else None
+        return tag if isinstance(tag, bytes) else None
+
+    @property
+    def source_text(self) -> str:
+        return endpoint_text(self.source, self.source_port)
+
+    @property
+    def destination_text(self) -> str:
+        return endpoint_text(self.destination, self.destination_port)
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """Source and destination as texts."""
+        return self.source_text, self.destination_text
+
+    @property
+    def is_icmp_error(self) -> bool:
+        errors = _ICMP_ERRORS if self.protocol == ICMP else _ICMPV6_ERRORS
+        return self.icmp is not None and self.icmp[0] in errors
+
+
+@dataclass(frozen=True, slots=True)
+class ArpRequest:
+    """Somebody asks who has ``target``."""
+
+    target: str
+
+
+def parse_frame(data: bytes, vxlan: bool = False) -> Packet | None:
+    """The IP packet in an Ethernet frame; None where there is none. ``vxlan``: look into VXLAN."""
+    if len(data) < 14:
+        return None
+    kind, offset = struct.unpack_from("!H", data, 12)[0], 14
+    if kind == _ETHERTYPE_VLAN and len(data) >= 18:
+        kind, offset = struct.unpack_from("!H", data, 16)[0], 18
+    if kind not in (_ETHERTYPE_IPV4, _ETHERTYPE_IPV6):
+        return None
+    packet = parse_packet(data[offset:])
+    if packet is not None and vxlan and packet.protocol == UDP and packet.destination_port == VXLAN_PORT:
+        inner = parse_frame(packet.payload[8:])
+        if inner is not None:
+            return _inside(inner, packet)
+    return packet
+
+
+def parse_arp_request(data: bytes) -> ArpRequest | None:
+    """The question in an ARP frame, if it is one for IPv4."""
+    if len(data) < 42 or struct.unpack_from("!H", data, 12)[0] != _ETHERTYPE_ARP:
+        return None
+    if struct.unpack_from("!HHBBH", data, 14) != (1, _ETHERTYPE_IPV4, 6, 4, 1):
+        return None
+    return ArpRequest(socket.inet_ntoa(data[38:42]))
+
+
+def parse_packet(data: bytes) -> Packet | None:
+    """An IP packet from its first byte; it may be cut off behind the headers that matter."""
+    header = _ip_header(data)
+    if header is None:
+        return None
+    return _packet(*header)
+
+
+def parse_trace(network: bytes, transport: bytes) -> Packet | None:
+    """The packet of a trace record, which has the first bytes of the two headers apart."""
+    header = _ip_header(network)
+    if header is None:
+        return None
+    family, protocol, source, destination, identification, _ = header
+    return _packet(family, protocol, source, destination, identification, transport)
+
+
+def _inside(inner: Packet, outer: Packet) -> Packet:
+    values = {name: getattr(inner, name) for name in inner.__slots__}
+    return Packet(**{**values, "outer": outer})
+
+
+def _ip_header(data: bytes) -> tuple[int, int, str, str, int, bytes] | None:
+    """Family, protocol, source, destination, identification (IPv6: flow label), and what follows."""
+    if len(data) < 20:
+        return None
+    version = data[0] >> 4
+    if version == 4:
+        length = (data[0] & 0xF) * 4
+        total, identification, fragment = struct.unpack_from("!HHH", data, 2)
+        if fragment & 0x1FFF:
+            return None
+        source, destination = socket.inet_ntoa(data[12:16]), socket.inet_ntoa(data[16:20])
+        return 4, data[9], source, destination, identification, data[length : max(total, length)]
+    if version == 6 and len(data) >= 40:
+        label = struct.unpack_from("!I", data)[0] & 0xFFFFF
+        source = socket.inet_ntop(socket.AF_INET6, data[8:24])
+        destination = socket.inet_ntop(socket.AF_INET6, data[24:40])
+        protocol, offset = data[6], 40
+        while protocol in _EXTENSION_HEADERS and offset + 8 <= len(data):
+            protocol, offset = data[offset], offset + 8 + data[offset + 1] * 8
+        end = 40 + int(struct.unpack_from("!H", data, 4)[0])
+        return 6, protocol, source, destination, label, data[offset : max(end, offset)]
+    return None
+
+
+def _packet(family: int, protocol: int, source: str, destination: str, identification: int, body: bytes) -> Packet:
+    source_port = destination_port = sequence = acknowledgement = None
+    flags = 0
+    icmp: tuple[int, int] | None = None
+    payload = b""
+    inner: Packet | None = None
+    kept: tuple[object, ...] = (body[:20],)
+    if protocol in (TCP, UDP, SCTP) and len(body) >= 8:
+        source_port, destination_port = struct.unpack_from("!HH", body)
+    if protocol == TCP and len(body) >= 20:
+        sequence, acknowledgement, offset_flags, window, _, urgent = struct.unpack_from("!IIHHHH", body, 4)
+        flags = offset_flags & 0x1FF
+        payload = body[(offset_flags >> 12) * 4 :]
+        kept = (sequence, acknowledgement, offset_flags, window, urgent)
+    elif protocol == UDP and len(body) >= 8:
+        length = struct.unpack_from("!H", body, 4)[0]
+        payload = body[8:]
+        kept = (length, payload[:_KEY_PAYLOAD])
+    elif protocol == SCTP and len(body) >= 20:
+        payload = body[12:]
+        kept = (body[4:8], body[12:20])
+    elif protocol in (ICMP, ICMPV6) and len(body) >= 8:
+        icmp = (body[0], body[1])
+        payload = body[8:]
+        errors = _ICMP_ERRORS if protocol == ICMP else _ICMPV6_ERRORS
+        if body[0] in errors:
+            inner = parse_packet(payload)
+            kept = ("error", *icmp, *_quoted(payload))
+        else:
+            kept = (*icmp, body[6:8], payload[:_KEY_PAYLOAD])
+    return Packet(
+        family=family,
+        protocol=protocol,
+        source=source,
+        destination=destination,
+        source_port=source_port,
+        destination_port=destination_port,
+        sequence=sequence,
+        acknowledgement=acknowledgement,
+        flags=flags,
+        icmp=icmp,
+        payload=payload,
+        key=(family, protocol, identification, *kept),
+        inner=inner,
+    )
+
+
+def _quoted(data: bytes) -> tuple[object, ...]:
+    """What tells a quoted packet, from the twelve bytes of it that even a trace record has."""
+    if len(data) >= 12 and data[0] >> 4 == 4:
+        total, identification = struct.unpack_from("!HH", data, 2)
+        return total, identification, data[9]
+    if len(data) >= 8 and data[0] >> 4 == 6:
+        label = struct.unpack_from("!I", data)[0] & 0xFFFFF
+        return label, struct.unpack_from("!H", data, 4)[0], data[6]
+    return (data[:12],)
