@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from netlab.cli.cells import pad
-from netlab.cli.files import read_files
 from netlab.cli.output import Format, console, print_note, print_value
 from netlab.engine import rendezvous
 from netlab.engine.client import EngineClient, connect_to, start_engine
+from netlab.engine.files import read_files
 from netlab.model.errors import EXIT_DONE, BadInput, NetlabError
 from netlab.model.text import Message, user_language
 

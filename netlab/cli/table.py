@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text as Styled
 
 from netlab.cli.cells import pad, wrap
+from netlab.model.summaries import advice, round_trip_us, summary
 from netlab.model.text import Message, Text
 from netlab.model.walk import Step, Walk
 
@@ -42,6 +43,7 @@ CONNTRACK = Message(
 )
 ORIGINAL = Message("table.original", en="original", zh="原始方向")
 REPLY_TUPLE = Message("table.reply-tuple", en="reply", zh="应答方向")
+NO_SNAT = Message("table.no-snat", en="no SNAT", zh="无 SNAT")
 NOT_OBSERVED = Message("table.not-observed", en="not observed", zh="未观察到")
 TO_TRY = Message("table.to-try", en="→ {advice}", zh="→ {advice}")
 EVIDENCE = Message("table.evidence", en="evidence: {records}", zh="证据：{records}")
@@ -63,6 +65,14 @@ _DECISIONS = {
     "rule.only-endpoint",
     "rule.sticky",
     "rule.short-circuit",
+}
+_TOLD_OF_FRAMES = {
+    "walk.sent-to",
+    "walk.in-vxlan",
+    "walk.accepts",
+    "walk.nobody-there",
+    "walk.resets",
+    "walk.answers-with-error",
 }
 _CHANGED_STYLE = "bold #e69f00"
 _QUIET = "dim"
@@ -93,8 +103,8 @@ class _Printer:
         self.verbose = verbose
         self.short = _short_names(walk)
         longest = max((cell_len(each) for step in walk.steps for each in (step.source, step.destination)), default=0)
-        self.column = max(longest, 12)
-        self.wide = 5 + WHERE_WIDTH + 2 + self.column + 2 + self.column > WIDTH
+        self.column = max(longest + 1, 12)
+        self.wide = 5 + WHERE_WIDTH + 2 + self.column + 2 + longest > WIDTH
 
     def say(self, text: Text) -> str:
         return text.in_language(self.language)
@@ -123,8 +133,8 @@ class _Printer:
         walk = self.walk
         probe = f"{walk.probe.from_} → {walk.probe.to}  {walk.probe.protocol}  {walk.mode}"
         verdict = self.say(self._verdict())
-        if walk.duration_us is not None:
-            verdict = self.say(AFTER(verdict=verdict, time=_duration(walk.duration_us)))
+        if (duration := round_trip_us(walk)) is not None:
+            verdict = self.say(AFTER(verdict=verdict, time=_duration(duration)))
         shown = f"{_MARKS[walk.verdict]} {verdict}"
         style = _VERDICT_STYLES[walk.verdict]
         if cell_len(probe) + cell_len(shown) + 3 <= WIDTH:
@@ -180,13 +190,17 @@ class _Printer:
     def _group_row(self, group: Sequence[Step], before: Sequence[Row]) -> Row | None:
         """What a group of steps shows: frames where they arrive, hooks where something changed or ended."""
         first = group[0]
+        if first.action == "sent" and first.hook is not None:
+            reason = [self.say(first.reason)] if first.reason is not None else []
+            return Row(first, self._hook_words(first), lines=reason)
         if first.hook is None:
             return self._frame_row(group, before)
         key = next((step for step in group if step.changed or step.action in ("drop", "reject")), None)
         kept = next((step for step in group if step.reason is not None and step.reason.id == "rule.not-marked"), None)
         if key is None:
             if kept is not None and self._translated_here(kept):
-                return Row(kept, self._hook_words(kept), lines=[self.say(kept.reason)] if kept.reason else [])
+                reason = [self.say(kept.reason)] if kept.reason is not None else []
+                return Row(kept, self._hook_words(kept), action=self.say(NO_SNAT()), lines=reason)
             return None
         action = key.action if key.changed else key.action.upper()
         row = Row(key, self._hook_words(key), action=action, path=_chain_path(group, key))
@@ -194,8 +208,14 @@ class _Printer:
         return row
 
     def _frame_row(self, group: Sequence[Step], before: Sequence[Row]) -> Row | None:
+        question = next((step for step in group if step.action == "unanswered"), None)
+        if question is not None:
+            reason = [self.say(question.reason)] if question.reason is not None else []
+            return Row(question, f"{self._place(question.place)} {question.interface}", lines=reason)
         arrivals = [step for step in group if step.action == "received"]
         last_of_walk = group[-1].n == self.walk.steps[-1].n
+        if self._stays_in_place(group[0]) and not last_of_walk:
+            return None
         if not arrivals:
             begins = not before or before[-1].step.direction != group[0].direction
             if not begins and not last_of_walk:
@@ -206,9 +226,17 @@ class _Printer:
             if _only_switched(group) and not last_of_walk:
                 return None
         row = Row(step, f"{self._place(step.place)} {step.interface}")
-        if step.reason is not None and step.reason.id in ("walk.sent-to", "walk.in-vxlan"):
+        if step.reason is not None and step.reason.id in _TOLD_OF_FRAMES:
             row.lines = [self.say(step.reason)]
         return row
+
+    def _stays_in_place(self, step: Step) -> bool:
+        """Whether the packet was in the same place before this step: then its arrival has been shown."""
+        if step.n == 1:
+            return False
+        before = self.walk.steps[step.n - 2]
+        same = before.place == step.place and before.direction == step.direction
+        return same and before.hook is not None
 
     def _translated_here(self, step: Step) -> bool:
         """Whether the same place translated the packet before: only there is a kept source worth a row."""
@@ -319,7 +347,7 @@ class _Printer:
     # The last lines
 
     def _closing(self) -> None:
-        for part in wrap(self.say(self.walk.summary), WIDTH):
+        for part in wrap(self.say(summary(self.walk)), WIDTH):
             self.line(part)
         for entry in self.walk.conntrack:
             translated = [word for word in entry.status if word in ("SNAT", "DNAT")]
@@ -332,8 +360,8 @@ class _Printer:
         for gap in self.walk.gaps:
             for part in wrap(f"! {self.say(NOT_OBSERVED())}: {self.say(gap.reason)}", WIDTH):
                 self.line(part)
-        if self.walk.advice is not None:
-            for part in wrap(self.say(TO_TRY(advice=self.walk.advice)), WIDTH):
+        if (try_next := advice(self.walk)) is not None:
+            for part in wrap(self.say(TO_TRY(advice=try_next)), WIDTH):
                 self.line(part)
 
 
@@ -348,7 +376,8 @@ def _groups(steps: Iterable[Step]) -> list[list[Step]]:
             and last.direction == step.direction
             and last.hook == step.hook
             and (step.hook is not None or not (last.action == "sent" and step.action == "received"))
-            and not (last.hook is not None and last.changed)
+            and step.action != "unanswered"
+            and not (last.hook is not None and (last.changed or last.action == "sent"))
         )
         if same:
             groups[-1].append(step)

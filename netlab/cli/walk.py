@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from netlab.cli.files import STANDARD_INPUT, OutputFile, read_files
 from netlab.cli.output import Format, console, print_note, print_value
 from netlab.engine import rendezvous
 from netlab.engine.client import EngineClient, connect_to, start_engine
+from netlab.engine.files import STANDARD_INPUT, OutputFile, read_files
 from netlab.model.errors import EXIT_DONE, EXIT_NO, BadInput
 from netlab.model.text import Message, user_language
 from netlab.model.walk import Walk

@@ -6,6 +6,7 @@ import os
 from importlib.metadata import PackageNotFoundError, version
 
 from netlab.lab.lab import Captured
+from netlab.model.summaries import summary
 from netlab.model.text import Message
 from netlab.model.topology import Interface, Topology
 from netlab.packets import pcapng
@@ -41,7 +42,7 @@ def capture_file(captured: Captured, topology: Topology, language: str) -> bytes
         protocol=walk.probe.protocol,
         mode=walk.mode,
         verdict=walk.verdict,
-        summary=walk.summary,
+        summary=summary(walk),
     )
     system = os.uname()
     capture = pcapng.Capture(

@@ -8,7 +8,7 @@ _ROOT = Path("/proc/sys")
 
 
 def write(name: str, value: str | int) -> None:
-    """Set "net/ipv4/ip_forward" and the like. Raises OSError (FileNotFoundError where the kernel has no such setting)."""
+    """Set "net/ipv4/ip_forward" and the like. Raises OSError; FileNotFoundError for a setting that the kernel lacks."""
     with open(_ROOT / name, "w") as file:
         file.write(str(value))
 

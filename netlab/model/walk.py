@@ -88,7 +88,7 @@ class ConntrackEntry(msgspec.Struct, frozen=True):
 
 
 class Walk(msgspec.Struct, frozen=True, kw_only=True):
-    """See DESIGN's contract; ``summary`` and ``advice`` are additions: the answer in words, and what to try."""
+    """The whole walk. ``records`` holds every record that a step names in its evidence, by id."""
 
     schema: str = SCHEMA
     mode: str
@@ -100,9 +100,6 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...]
     conntrack: tuple[ConntrackEntry, ...]
     records: dict[str, dict[str, object]]
-    duration_us: float | None
-    summary: Text
-    advice: Text | None
 
 
 def endpoint_text(address: str, port: int | None) -> str:

@@ -63,7 +63,13 @@ class EngineSource:
         return self._socket.fileno()
 
     def report(self, method: str, params: Any) -> None:
-        self._socket.sendall(jsonrpc.notification(method, params))
+        self._send(jsonrpc.notification(method, params))
+
+    def _send(self, line: bytes) -> None:
+        try:
+            self._socket.sendall(line)
+        except ConnectionError as error:
+            raise SourceEnded from error
 
     def read(self) -> list[Listed | Changed]:
         try:
@@ -89,5 +95,5 @@ class EngineSource:
 
     def _request(self, method: str, params: Json) -> int:
         self._number += 1
-        self._socket.sendall(jsonrpc.request(self._number, method, {"kinds": self._kinds, **params}))
+        self._send(jsonrpc.request(self._number, method, {"kinds": self._kinds, **params}))
         return self._number

@@ -1,4 +1,4 @@
-"""A walk's story as comments on its frames: what changed since the packet was last on a wire, which rule did it, why."""
+"""A walk's story as comments on its frames: what changed since the packet was last on a wire, by which rule, why."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The walk of one probe, from everything that was recorded while it ran. A pure function of those records.
 
 The request is the first packet at its origin that carries the probe's mark (a TCP sequence number, a payload), the
-reply the first packet that answers it. Each is then followed by what NAT keeps of it (:attr:`Packet.key`): never by time
-alone, never by addresses alone. Other traffic, retransmissions and trace numbers that come back have other keys.
+reply the first packet that answers it. Each is then followed by what NAT keeps of it (:attr:`Packet.key`): never by
+time alone, never by addresses alone. Other traffic, retransmissions and trace numbers that come back have other keys.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from netlab.model.walk import (
     Walk,
     endpoint_text,
 )
+from netlab.packets import reasons
 from netlab.packets.headers import (
     ACK,
     ICMP,
@@ -35,12 +36,11 @@ from netlab.packets.headers import (
     SYN,
     TCP,
     Packet,
-    parse_arp_request,
     parse_frame,
+    parse_neighbour_question,
 )
 from netlab.packets.journey import FrameSighting, HookPass, Visit, group_passes, journey
 from netlab.packets.steps import Context, StepList, add_steps
-from netlab.packets.summaries import advice_for, summary_for
 
 SocketResult = Literal["answered", "refused", "unreachable", "timeout", "sent"]
 
@@ -84,7 +84,7 @@ class Mark:
 
     @property
     def payload_offset(self) -> int:
-        """Where the payload begins, from the start of the transport header: UDP's and ICMP's have 8 bytes, SCTP's 12."""
+        """Where the payload begins, from the start of the transport header, bytes."""
         return 12 if self.protocol == SCTP else 8
 
     def carried_by(self, packet: Packet) -> bool:
@@ -165,13 +165,13 @@ def correlate(seen: Observation) -> Walk:
     if not requests:
         found.gap(NO_REQUEST(place=seen.origin))
     add_steps(found, requests, "request")
-    request_steps = len(found.steps)
+    _add_unanswered_question(seen, found, requests)
     _note_gaps(seen, found, requests)
     add_steps(found, replies, "reply")
     _note_gaps(seen, found, replies)
-    verdict = _verdict(seen, requests, replies, found.steps)
+    verdict = _verdict(seen, replies, found.steps)
     endpoint, seen_by = _endpoint(seen, requests, verdict)
-    gaps = [*found.gaps, *_losses(seen, requests, replies, len(found.steps))]
+    gaps = [*found.gaps, *_losses(seen, len(found.steps))]
     entries = tuple(_entry(record) for record in found.used_entries.values())
     steps = tuple(found.steps)
     return Walk(
@@ -184,11 +184,6 @@ def correlate(seen: Observation) -> Walk:
         gaps=tuple(Gap(after, reason) for after, reason in sorted(gaps, key=lambda gap: gap[0])),
         conntrack=entries,
         records=_records(seen, steps),
-        duration_us=seen.outcome.duration_us,
-        summary=summary_for(verdict, steps[:request_steps], endpoint, seen_by, seen.outcome.source),
-        advice=advice_for(
-            verdict, steps, seen.outcome.destination, _last_seen(requests, replies), _waited_for(seen, requests)
-        ),
     )
 
 
@@ -280,7 +275,7 @@ def _journey(
     )
 
 
-def _verdict(seen: Observation, requests: Sequence[Visit], replies: Sequence[Visit], steps: Sequence[Step]) -> Verdict:
+def _verdict(seen: Observation, replies: Sequence[Visit], steps: Sequence[Step]) -> Verdict:
     answer = replies[0].first_packet() if replies else None
     rejected = any(step.action == "reject" for step in steps)
     dropped = any(step.action == "drop" for step in steps)
@@ -322,35 +317,29 @@ def _came_back(seen: Observation, replies: Sequence[Visit]) -> bool:
     if not replies or replies[-1].place != seen.origin:
         return False
     packet = replies[-1].last_packet()
-    if packet.inner is not None:
-        return packet.inner.destination_text == seen.outcome.destination
+    if packet.is_icmp_error:
+        # Only frames show the packet that an error quotes in full.
+        quoted = [each.packet.inner for each in replies[-1].incoming if each.packet.inner is not None]
+        return any(each.destination_text == seen.outcome.destination for each in quoted)
     return packet.addresses == (seen.outcome.destination, seen.outcome.source)
 
 
 def _endpoint(seen: Observation, requests: Sequence[Visit], verdict: Verdict) -> tuple[Endpoint | None, str | None]:
-    """Where the request ended, if that is an endpoint, and the source that was seen there."""
+    """Where the request ended, if that is an endpoint, and the source that the Pod there saw."""
     if not requests:
         return None, None
     last = requests[-1]
     packet = last.last_packet()
-    arrived = bool(last.incoming) and not last.outgoing and not any(each.dropped for each in last.passes)
-    local = not last.incoming and any(each.hook == "INPUT" for each in last.passes)
-    if not (arrived or local):
+    delivered = bool(last.incoming) or any(each.hook == "INPUT" for each in last.passes)
+    if not delivered or last.outgoing or any(each.dropped for each in last.passes):
         return None, None
     owner = seen.owners.get(packet.destination) or seen.owners.get(packet.destination_text)
-    if owner is not None and owner.place != last.place:
-        return None, None
-    if owner is None and verdict not in ("answered", "refused"):
-        return None, None
-    if owner is None and last.place == seen.origin and verdict != "answered":
+    if owner is not None and owner.place == last.place:
+        return Endpoint(owner.pod, packet.destination, packet.destination_port, owner.node), packet.source_text
+    if verdict != "answered":
         return None, None
     place = seen.topology.places.get(last.place)
-    node = owner.node if owner is not None else place.node if place is not None else None
-    pod = owner.pod if owner is not None else None
-    if pod is None and packet.destination_text == seen.outcome.destination and place is not None:
-        if place.kind != "pod" and verdict != "answered":
-            return None, None
-    return Endpoint(pod, packet.destination, packet.destination_port, node), packet.source_text
+    return Endpoint(None, packet.destination, packet.destination_port, place.node if place is not None else None), None
 
 
 def _entry(record: ConntrackRecord) -> ConntrackEntry:
@@ -398,9 +387,7 @@ def _should_be_traced(seen: Observation, visit: Visit) -> bool:
     return place.bridge_netfilter or any(each is not None and each.master is None for each in interfaces)
 
 
-def _losses(
-    seen: Observation, requests: Sequence[Visit], replies: Sequence[Visit], after: int
-) -> list[tuple[int, Text]]:
+def _losses(seen: Observation, after: int) -> list[tuple[int, Text]]:
     """Losses are said wherever they happened: what was lost may have been part of this walk."""
     gaps = []
     for loss in seen.losses:
@@ -409,16 +396,6 @@ def _losses(
         else:
             gaps.append((after, LOST_RECORDS(kind=loss.kind, place=loss.place)))
     return gaps
-
-
-def _last_seen(requests: Sequence[Visit], replies: Sequence[Visit]) -> tuple[str, str | None] | None:
-    """The place, and the interface where there was one, where the request (or its reply) was seen last."""
-    visits = replies or requests
-    if not visits:
-        return None
-    visit = visits[-1]
-    frames = visit.outgoing or visit.incoming
-    return visit.place, frames[-1].frame.interface if frames else None
 
 
 def _records(seen: Observation, steps: Sequence[Step]) -> dict[str, dict[str, object]]:
@@ -464,13 +441,34 @@ def _records(seen: Observation, steps: Sequence[Step]) -> dict[str, dict[str, ob
     return records
 
 
-def _waited_for(seen: Observation, requests: Sequence[Visit]) -> tuple[str, str] | None:
-    """The place that the request did not leave, and the IPv4 address that it asked for there (ARP), if it did."""
-    if not requests or requests[-1].outgoing:
-        return None
-    place = requests[-1].place
+def _add_unanswered_question(seen: Observation, found: StepList, requests: Sequence[Visit]) -> None:
+    """A packet that did not leave a place, because nobody answered who has the next address (ARP, neighbour discovery),
+    ends with that question."""
+    if (
+        not requests
+        or requests[-1].outgoing
+        or any(each.hook == "INPUT" or each.dropped for each in requests[-1].passes)
+    ):
+        return
+    visit = requests[-1]
+    questions: dict[str, Frame] = {}
     for frame in seen.frames:
-        request = parse_arp_request(frame.data) if frame.place == place and frame.direction == "out" else None
-        if request is not None:
-            return place, request.target
-    return None
+        if frame.place != visit.place:
+            continue
+        question = parse_neighbour_question(frame.data)
+        if question is not None and frame.direction == "out" and not question.is_answer:
+            questions.setdefault(question.address, frame)
+        elif question is not None and question.is_answer:
+            questions.pop(question.address, None)
+    for address, frame in questions.items():
+        found.at(frame.time_ns)
+        found.add(
+            direction="request",
+            place=visit.place,
+            interface=frame.interface,
+            action="unanswered",
+            addresses=visit.last_packet().addresses,
+            reason=reasons.NOBODY_THERE(place=visit.place, address=address),
+            evidence=(frame.id,),
+        )
+        return

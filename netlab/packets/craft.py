@@ -20,7 +20,7 @@ from netlab.model.text import Message
 from netlab.model.walk import endpoint_text
 from netlab.objects.ip import parse_ip
 from netlab.packets.correlate import Mark, Outcome
-from netlab.packets.headers import ICMP, ICMPV6, SCTP, TCP, UDP, parse_frame, parse_packet
+from netlab.packets.headers import ICMP, ICMPV6, SCTP, TCP, UDP, Packet, parse_frame, parse_packet
 from netlab.packets.probe import Probe
 from netlab.packets.targets import Target, split_target
 
@@ -302,14 +302,16 @@ class CraftedProbe(Probe):
             self._wire.sendto(self._bytes, (self.target.address, 0))
 
     async def _reply(self) -> None:
-        wanted = (self.parsed.destination_text, self.parsed.source_text)
+        """Until an answer is seen here; on a node it comes in before conntrack gives it back the addresses asked."""
         while True:
             for frame in await self._feed.next_frames():
                 packet = parse_frame(frame)
-                if packet is None or not self.mark.answered_by(packet):
-                    continue
-                if packet.inner is not None or packet.addresses == wanted:
+                if packet is not None and self.mark.answered_by(packet) and not self._is_own(packet):
                     return
+
+    def _is_own(self, packet: Packet) -> bool:
+        """Whether the frame is the probe itself on its way out, translated or not."""
+        return packet.inner is None and packet.key == self.parsed.key
 
     def close(self) -> None:
         for each in self._held:
@@ -321,12 +323,11 @@ def sctp_init(target: Target) -> ScapyPacket:
     """An SCTP INIT: what a client's first packet looks like (RFC 9260)."""
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6
-    from scapy.layers.sctp import SCTP as SctpLayer
-    from scapy.layers.sctp import SCTPChunkInit
+    from scapy.layers import sctp
 
     network = IP(dst=target.address) if target.family == 4 else IPv6(dst=target.address)
     tag = secrets.randbits(32) or 1
-    return cast("ScapyPacket", network / SctpLayer(dport=target.port) / SCTPChunkInit(init_tag=tag, a_rwnd=65536))
+    return cast("ScapyPacket", network / sctp.SCTP(dport=target.port) / sctp.SCTPChunkInit(init_tag=tag, a_rwnd=65536))
 
 
 def _mark_of(data: bytes, version: int) -> Mark:

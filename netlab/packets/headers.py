@@ -71,11 +71,41 @@ class Packet:
         return self.icmp is not None and self.icmp[0] in errors
 
 
-@dataclass(frozen=True, slots=True)
-class ArpRequest:
-    """Somebody asks who has ``target``."""
+_ICMP_NAMES = {
+    (3, 0): "net unreachable",
+    (3, 1): "host unreachable",
+    (3, 2): "protocol unreachable",
+    (3, 3): "port unreachable",
+    (3, 4): "fragmentation needed",
+    (3, 9): "net prohibited",
+    (3, 10): "host prohibited",
+    (3, 13): "administratively prohibited",
+    (11, 0): "time exceeded",
+}
+_ICMPV6_NAMES = {
+    (1, 0): "no route",
+    (1, 1): "administratively prohibited",
+    (1, 3): "address unreachable",
+    (1, 4): "port unreachable",
+    (2, 0): "packet too big",
+    (3, 0): "time exceeded",
+}
 
-    target: str
+
+def icmp_name(packet: Packet) -> str:
+    """An ICMP error's name, as tcpdump has it: "ICMP port unreachable"."""
+    names = _ICMP_NAMES if packet.protocol == ICMP else _ICMPV6_NAMES
+    kind = packet.icmp or (0, 0)
+    family = "ICMP" if packet.protocol == ICMP else "ICMPv6"
+    return f"{family} {names.get(kind, f'type {kind[0]} code {kind[1]}')}"
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourQuestion:
+    """Who has ``address``? Or (``is_answer``) somebody's answer that it does. ARP, or neighbour discovery of IPv6."""
+
+    address: str
+    is_answer: bool
 
 
 def parse_frame(data: bytes, vxlan: bool = False) -> Packet | None:
@@ -95,13 +125,21 @@ def parse_frame(data: bytes, vxlan: bool = False) -> Packet | None:
     return packet
 
 
-def parse_arp_request(data: bytes) -> ArpRequest | None:
-    """The question in an ARP frame, if it is one for IPv4."""
-    if len(data) < 42 or struct.unpack_from("!H", data, 12)[0] != _ETHERTYPE_ARP:
+def parse_neighbour_question(data: bytes) -> NeighbourQuestion | None:
+    """The question or answer in a frame of ARP (RFC 826) or of neighbour discovery (RFC 4861)."""
+    if len(data) < 42:
         return None
-    if struct.unpack_from("!HHBBH", data, 14) != (1, _ETHERTYPE_IPV4, 6, 4, 1):
+    kind = struct.unpack_from("!H", data, 12)[0]
+    if kind == _ETHERTYPE_ARP:
+        hardware, protocol, _, _, operation = struct.unpack_from("!HHBBH", data, 14)
+        if (hardware, protocol) != (1, _ETHERTYPE_IPV4) or operation not in (1, 2):
+            return None
+        address = data[38:42] if operation == 1 else data[28:32]
+        return NeighbourQuestion(socket.inet_ntoa(address), operation == 2)
+    packet = parse_frame(data) if kind == _ETHERTYPE_IPV6 else None
+    if packet is None or packet.icmp not in ((135, 0), (136, 0)) or len(packet.payload) < 16:
         return None
-    return ArpRequest(socket.inet_ntoa(data[38:42]))
+    return NeighbourQuestion(socket.inet_ntop(socket.AF_INET6, packet.payload[:16]), packet.icmp == (136, 0))
 
 
 def parse_packet(data: bytes) -> Packet | None:

@@ -105,18 +105,43 @@ def group_passes(records: Iterable[TraceRecord], rulebooks: Mapping[str, Ruleboo
 
 
 def journey(frames: Sequence[FrameSighting], passes: Sequence[HookPass], topology: Topology) -> list[Visit]:
-    """The stays of one packet, in order. ``frames`` and ``passes`` are all sightings of this packet and of no other;
-    ``passes`` of one place are in the kernel's order."""
+    """The stays of one packet, in order. ``frames`` and ``passes`` are all sightings with this packet's key; ``passes``
+    of one place are in the kernel's order.
+
+    A retransmission can be the same packet to the last bit. Then the key alone does not tell them apart, and what was
+    seen from the second sending on is left out.
+    """
+    ordered = sorted(frames, key=lambda sighting: sighting.frame.time_ns)
+    first_sending, repeated = _first_sending(ordered)
     by_place: dict[str, list[FrameSighting]] = {}
-    for sighting in sorted(frames, key=lambda sighting: sighting.frame.time_ns):
+    for sighting in first_sending:
         by_place.setdefault(sighting.frame.place, []).append(sighting)
     visits: list[Visit] = []
     places = list(dict.fromkeys([*by_place, *(each.place for each in passes)]))
     for name in places:
         place = topology.places.get(name)
         traversals = list(_traversals([each for each in passes if each.place == name]))
-        visits += _place_visits(name, place, by_place.get(name, []), traversals)
+        seen = _place_visits(name, place, by_place.get(name, []), traversals)
+        if repeated and name in by_place:
+            seen = [visit for visit in seen if visit.begin_ns is not None]
+        visits += seen if not repeated or name in by_place else seen[:1]
     return _in_order(visits)
+
+
+def _first_sending(ordered: Sequence[FrameSighting]) -> tuple[list[FrameSighting], bool]:
+    """The sightings up to when the packet leaves its first interface a second time, and whether it does."""
+    if not ordered:
+        return [], False
+    begin = ordered[0].frame
+    again = [
+        sighting.frame.time_ns
+        for sighting in ordered[1:]
+        if (sighting.frame.place, sighting.frame.interface, sighting.frame.direction)
+        == (begin.place, begin.interface, begin.direction)
+    ]
+    if not again:
+        return list(ordered), False
+    return [sighting for sighting in ordered if sighting.frame.time_ns < again[0]], True
 
 
 def _traversals(passes: Sequence[HookPass]) -> Iterator[list[HookPass]]:
@@ -150,7 +175,7 @@ def _place_visits(
             continue
         if visit.incoming and not _reaches_ip(place, visit):
             continue
-        if visit.first_packet().addresses != passes[0].packet.addresses:
+        if visit.incoming and visit.first_packet().addresses != passes[0].packet.addresses:
             continue
         visit.passes = traversals.pop(0)
     # A traversal without frames: the packet never got to an interface, or its frames were lost.
@@ -193,7 +218,8 @@ def hooks_between(visit: Visit, place: Place | None) -> Iterator[FrameSighting |
     """The sightings of one stay in order.
 
     With bridge netfilter, a frame from a bridge port passes PREROUTING in the bridge, before the bridge device itself
-    sees it.
+    sees it; and one that DNAT sends back into the same bridge goes out by the bridge device first, and through FORWARD
+    and POSTROUTING on its way to the port (net/bridge/br_netfilter_hooks.c).
     """
     ports: list[FrameSighting] = []
     others: list[FrameSighting] = []
@@ -202,12 +228,17 @@ def hooks_between(visit: Visit, place: Place | None) -> Iterator[FrameSighting |
         (ports if interface is not None and interface.master is not None else others).append(sighting)
     before = [each for each in visit.passes if each.hook == "PREROUTING"]
     after = [each for each in visit.passes if each.hook != "PREROUTING"]
+    outgoing = visit.outgoing
     if ports and place is not None and place.bridge_netfilter:
         yield from ports
         yield from before
         yield from others
+        bridges = {interface.name for interface in place.interfaces if interface.kind == "bridge"}
+        turned = [each for each in outgoing if each.frame.interface in bridges and not others]
+        yield from turned
+        outgoing = [each for each in outgoing if each not in turned]
     else:
         yield from visit.incoming
         yield from before
     yield from after
-    yield from visit.outgoing
+    yield from outgoing

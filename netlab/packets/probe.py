@@ -21,6 +21,7 @@ from netlab.packets.headers import ICMP, ICMPV6, PROTOCOL_NAMES, SCTP, TCP, UDP
 from netlab.packets.targets import Target
 
 _TCP_REPAIR, _TCP_REPAIR_QUEUE, _TCP_QUEUE_SEQ, _TCP_SEND_QUEUE = 19, 20, 21, 2
+_IP_RECVERR, _IPV6_RECVERR = 11, 25
 _RESPONSE_LIMIT = 1024 * 1024
 _REFUSED = (errno.ECONNREFUSED, errno.ECONNRESET)
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
@@ -219,7 +220,9 @@ class EchoProbe(Probe):
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         self._socket = socket.socket(family, kind, protocol)
         if self._version == 4:
-            self._socket.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
+            self._socket.setsockopt(socket.IPPROTO_IP, _IP_RECVERR, 1)
+        else:
+            self._socket.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVERR, 1)
 
     async def run(self, timeout: float) -> Outcome:
         begin = time.perf_counter()

@@ -1,7 +1,7 @@
 """Why each step happened, in words that name a cause a person can change.
 
-One sentence each, present tense. Articles tell some of this differently (two DNATs by way of the ClusterIP, INPUT before
-PREROUTING, SNAT whenever nodes differ): the texts say what the kernel did instead.
+One sentence each, present tense. Articles tell some of this differently (two DNATs by way of the ClusterIP, INPUT
+before PREROUTING, SNAT whenever nodes differ): the texts say what the kernel did instead.
 """
 
 from __future__ import annotations
@@ -48,7 +48,24 @@ ARRIVED_AT_POD = Message(
     zh="数据包到达 Pod；Pod 看到的客户端是 {source}。",
 )
 ARRIVED_BACK = Message("walk.arrived-back", en="The answer is back at {place}.", zh="应答回到 {place}。")
+ACCEPTS = Message("walk.accepts", en="{place} accepts the connection (SYN-ACK).", zh="{place} 接受连接 (SYN-ACK)。")
+RESETS = Message(
+    "walk.resets",
+    en="{place} refuses the connection (RST): nothing listens on port {port}.",
+    zh="{place} 拒绝连接 (RST)：没有程序监听端口 {port}。",
+)
+ANSWERS = Message("walk.answers", en="{place} answers.", zh="{place} 作出应答。")
+ANSWERS_WITH_ERROR = Message(
+    "walk.answers-with-error",
+    en="{place} answers with an error: {error}.",
+    zh="{place} 以错误应答：{error}。",
+)
 LEAVES = Message("walk.leaves", en="The packet leaves by {interface}.", zh="数据包从 {interface} 离开。")
+NOBODY_THERE = Message(
+    "walk.nobody-there",
+    en="{place} asks who has {address}, and nobody answers.",
+    zh="{place} 询问谁拥有 {address}，没有主机应答。",
+)
 IN_VXLAN = Message(
     "walk.in-vxlan",
     en="The packet travels inside VXLAN, from node {outer_source} to node {outer_destination}.",
@@ -93,9 +110,10 @@ LOAD_BALANCER_IP = Message(
 )
 MASQ_EXTERNAL = Message(
     "rule.masq-external",
-    en="Marked for SNAT because externalTrafficPolicy is Cluster: the endpoint may be on any node, and its answer has to "
-    "come back through this one. This does not depend on where the endpoint is.",
-    zh="因为 externalTrafficPolicy 为 Cluster 而打上 SNAT 标记：端点可能在任何节点上，应答必须经由本节点返回。这与端点在哪个节点无关。",
+    en="Marked for SNAT because externalTrafficPolicy is Cluster: the endpoint may be on any node, and its answer has "
+    "to come back through this one. This does not depend on where the endpoint is.",
+    zh="因为 externalTrafficPolicy 为 Cluster 而打上 SNAT 标记：端点可能在任何节点上，应答必须经由本节点返回。"
+    "这与端点在哪个节点无关。",
 )
 MASQ_LOCAL_SOURCE = Message(
     "rule.masq-local-source",
@@ -114,8 +132,8 @@ MASQ_ALL = Message(
 )
 MASQ_HAIRPIN = Message(
     "rule.masq-hairpin",
-    en="Marked for SNAT because the chosen endpoint is the sender itself: without it the Pod would get a packet from its "
-    "own address.",
+    en="Marked for SNAT because the chosen endpoint is the sender itself: without it the Pod would get a packet from "
+    "its own address.",
     zh="因为选中的端点就是发送者自己而打上 SNAT 标记：否则 Pod 会收到来自自身地址的数据包。",
 )
 SETS_MARK = Message(
@@ -203,8 +221,8 @@ REJECTED_NO_ENDPOINTS = Message(
 )
 DROPPED_NO_LOCAL = Message(
     "rule.dropped-no-local",
-    en="{service} has endpoints, but none on this node, and its traffic policy is Local: the packet is dropped, so that a "
-    "load balancer tries another node.",
+    en="{service} has endpoints, but none on this node, and its traffic policy is Local: the packet is dropped, so that "
+    "a load balancer tries another node.",
     zh="{service} 有端点，但本节点上没有，且其流量策略为 Local：丢弃数据包，让负载均衡器尝试其他节点。",
 )
 DROPPED_FIREWALL = Message(
@@ -237,7 +255,7 @@ UNDO_DNAT = Message(
 )
 BY_ENTRY = Message(
     "conntrack.by-entry",
-    en="The connection is known already: conntrack translates as it did for the first packet, without consulting rules.",
+    en="The connection is known already: conntrack translates as it did for the first packet, and asks no rules.",
     zh="连接已存在：连接跟踪按照第一个数据包的方式转换，不查询规则。",
 )
 UNEXPLAINED = Message(

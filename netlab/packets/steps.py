@@ -18,7 +18,7 @@ from netlab.model.text import Message, Text
 from netlab.model.topology import Topology
 from netlab.model.walk import Changed, Direction, Step, endpoint_text, host_of
 from netlab.packets import reasons
-from netlab.packets.headers import Packet
+from netlab.packets.headers import RST, TCP, Packet, icmp_name
 from netlab.packets.journey import FrameSighting, HookPass, Visit, hooks_between
 
 NO_RULE_TEXT = Message(
@@ -183,17 +183,34 @@ class _Walker:
         if sighting.frame.direction == "out":
             if not self.first:
                 return reasons.LEAVES(interface=sighting.frame.interface)
-            meaning = self.found.context.meanings.get(packet.destination_text)
-            if meaning is not None and self.direction == "request":
-                return reasons.SENT_TO(place=visit.place, address=packet.destination_text, what=meaning)
-            return reasons.SENT(place=visit.place)
+            return self._sent_reason(visit, packet)
         if last and self.direction == "reply":
             return reasons.ARRIVED_BACK(place=visit.place)
         if last and place is not None and place.kind == "pod":
             return reasons.ARRIVED_AT_POD(source=packet.source_text)
         return reasons.ARRIVED(place=visit.place)
 
+    def _shows_more_than_frames(self, visit: Visit, hook: HookPass) -> bool:
+        """Whether the first hook saw the packet as no frame did: rules may change it before it leaves."""
+        place = self.found.context.topology.places.get(visit.place)
+        if place is not None and place.kind == "node":
+            return True
+        return not visit.outgoing or visit.outgoing[0].packet.addresses != hook.packet.addresses
+
+    def _sent_reason(self, visit: Visit, packet: Packet) -> Text:
+        if self.direction == "reply":
+            return _reply_words(visit.place, packet)
+        meaning = self.found.context.meanings.get(packet.destination_text)
+        if meaning is not None:
+            return reasons.SENT_TO(place=visit.place, address=packet.destination_text, what=meaning)
+        return reasons.SENT(place=visit.place)
+
     def _hook(self, visit: Visit, hook: HookPass, following: Packet | None, entry: ConntrackRecord | None) -> None:
+        if self.first and hook.hook == "OUTPUT" and self._shows_more_than_frames(visit, hook):
+            # Made here and not on any wire yet: the first hook is the first witness.
+            self._add_hook_step(
+                visit, hook, hook.records[0], action="sent", reason=self._sent_reason(visit, hook.packet)
+            )
         for record in hook.records:
             if record.kind == "rule" and record.handle is not None and record.table != TRACE_TABLE:
                 self._rule(visit, hook, record, following, entry)
@@ -296,8 +313,8 @@ class _Walker:
             place=visit.place,
             interface=record.output or record.input or hook.records[0].output or hook.records[0].input,
             hook=hook.hook,
-            table=record.table,
-            chain=record.chain,
+            table=record.table if record.table != TRACE_TABLE else None,
+            chain=record.chain if record.table != TRACE_TABLE else None,
             rule=rule,
             action=action,
             addresses=self.addresses,
@@ -352,6 +369,17 @@ class _Walker:
 
 
 TRACE_TABLE = "netlab-trace"
+
+
+def _reply_words(place: str, packet: Packet) -> Text:
+    """What kind of answer a place gives."""
+    if packet.is_icmp_error:
+        return reasons.ANSWERS_WITH_ERROR(place=place, error=icmp_name(packet))
+    if packet.protocol == TCP:
+        if packet.flags & RST:
+            return reasons.RESETS(place=place, port=packet.source_port)
+        return reasons.ACCEPTS(place=place)
+    return reasons.ANSWERS(place=place)
 
 
 def _verdict_action(record: TraceRecord) -> str:

@@ -1,0 +1,97 @@
+"""The Python API: a lab as a context manager. Everything the command can do, this can do too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from netlab.engine.client import EngineClient, start_engine
+from netlab.engine.files import OutputFile, read_files
+from netlab.model.text import Text
+from netlab.model.walk import Walk
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet as ScapyPacket
+
+PathLike = str | os.PathLike[str]
+
+
+def open_lab(*files: PathLike, mode: str | None = None) -> Lab:
+    """A lab made of lab files; enter it with ``with``. ``mode`` overrides kube-proxy's mode on every node."""
+    return Lab(files, mode=mode)
+
+
+class Lab:
+    """One lab, up while its ``with`` block lasts.
+
+    Entering raises :class:`netlab.model.errors.BadInput` for files that cannot be used, and
+    :class:`netlab.model.errors.MachineCannot` where the machine lacks what a lab needs.
+    """
+
+    def __init__(self, files: Sequence[PathLike], mode: str | None = None) -> None:
+        self.files = [os.fspath(each) for each in files]
+        self.mode = mode
+        self.name = ""
+        self.notes: list[Text] = []
+        self._client: EngineClient | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Lab:
+        sources = read_files(self.files)
+        with ExitStack() as stack:
+            client = stack.enter_context(start_engine())
+            self.name, self.notes = client.load(sources, self.mode)
+            client.start()
+            self._client = client
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client = None
+        self._stack.close()
+
+    @property
+    def client(self) -> EngineClient:
+        """The connection to the lab's engine."""
+        if self._client is None:
+            raise RuntimeError("the lab is not up: use it within its 'with' block")
+        return self._client
+
+    def describe(self) -> dict[str, Any]:
+        """What the lab consists of."""
+        result: dict[str, Any] = self.client.call("lab.describe")
+        return result
+
+    def walk(
+        self,
+        sender: str,
+        destination: str | None = None,
+        *,
+        protocol: str = "tcp",
+        packet: str | ScapyPacket | None = None,
+        timeout: float = 2.0,
+        pcap: PathLike | None = None,
+        language: str = "en",
+    ) -> Walk:
+        """Send one probe and return its walk.
+
+        ``sender``: a client, a node, or "[namespace/]pod". ``destination``: "ADDR:PORT", or "ADDR" for icmp.
+        ``packet``: scapy layers instead of a connection, as an object or as an expression. ``timeout``: seconds.
+        ``pcap``: where to write the capture file, with comments in ``language`` ("en" or "zh").
+        """
+        expression = packet if packet is None or isinstance(packet, str) else packet.command()
+        with ExitStack() as stack:
+            file = OutputFile(os.fspath(pcap)) if pcap is not None else None
+            if file is not None:
+                stack.callback(file.close)
+            walk, capture = self.client.walk(
+                sender, destination, protocol, expression, timeout, capture=file is not None, language=language
+            )
+            if file is not None:
+                file.write(capture)
+        return walk
