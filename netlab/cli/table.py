@@ -43,6 +43,13 @@ CONNTRACK = Message(
 )
 ORIGINAL = Message("table.original", en="original", zh="原始方向")
 REPLY_TUPLE = Message("table.reply-tuple", en="reply", zh="应答方向")
+_ACTIONS = {
+    "SNAT undone": Message("table.snat-undone", en="SNAT undone", zh="撤销 SNAT"),
+    "DNAT undone": Message("table.dnat-undone", en="DNAT undone", zh="撤销 DNAT"),
+    "changed": Message("table.changed", en="changed", zh="已改变"),
+    "drop": Message("table.drop", en="DROP", zh="丢弃 (DROP)"),
+    "reject": Message("table.reject", en="REJECT", zh="拒绝 (REJECT)"),
+}
 NO_SNAT = Message("table.no-snat", en="no SNAT", zh="无 SNAT")
 NOT_OBSERVED = Message("table.not-observed", en="not observed", zh="未观察到")
 TO_TRY = Message("table.to-try", en="→ {advice}", zh="→ {advice}")
@@ -202,10 +209,14 @@ class _Printer:
                 reason = [self.say(kept.reason)] if kept.reason is not None else []
                 return Row(kept, self._hook_words(kept), action=self.say(NO_SNAT()), lines=reason)
             return None
-        action = key.action if key.changed else key.action.upper()
+        action = self._action_words(key)
         row = Row(key, self._hook_words(key), action=action, path=_chain_path(group, key))
         row.lines = self._explanations(group, key)
         return row
+
+    def _action_words(self, step: Step) -> str:
+        known = _ACTIONS.get(step.action)
+        return self.say(known()) if known is not None else step.action
 
     def _frame_row(self, group: Sequence[Step], before: Sequence[Row]) -> Row | None:
         question = next((step for step in group if step.action == "unanswered"), None)

@@ -321,9 +321,9 @@ class CraftedProbe(Probe):
 
 def sctp_init(target: Target) -> ScapyPacket:
     """An SCTP INIT: what a client's first packet looks like (RFC 9260)."""
+    from scapy.layers import sctp
     from scapy.layers.inet import IP
     from scapy.layers.inet6 import IPv6
-    from scapy.layers import sctp
 
     network = IP(dst=target.address) if target.family == 4 else IPv6(dst=target.address)
     tag = secrets.randbits(32) or 1

@@ -221,8 +221,8 @@ REJECTED_NO_ENDPOINTS = Message(
 )
 DROPPED_NO_LOCAL = Message(
     "rule.dropped-no-local",
-    en="{service} has endpoints, but none on this node, and its traffic policy is Local: the packet is dropped, so that "
-    "a load balancer tries another node.",
+    en="{service} has endpoints, but none on this node, and its traffic policy is Local: the packet is dropped, so "
+    "that a load balancer tries another node.",
     zh="{service} 有端点，但本节点上没有，且其流量策略为 Local：丢弃数据包，让负载均衡器尝试其他节点。",
 )
 DROPPED_FIREWALL = Message(
