@@ -58,30 +58,18 @@ class _FilterProgram(ctypes.Structure):
 
 
 class CaptureRing:
-    """The capture of the namespace that the thread is in when it is made; it begins paused.
+    """The capture of the namespace that the thread is in when it is made: :meth:`open`, then :meth:`resume`.
 
     ``blocks`` of ``block_size`` bytes each (a multiple of the page size) are what a burst can fill before frames are
-    lost. Making one waits for a grace period of the kernel (some 10 ms), without holding the interpreter's lock.
+    lost.
     """
 
     def __init__(self, block_size: int = 64 * 1024, blocks: int = 16) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         self._socket.setblocking(False)
-        try:
-            descriptor = self._socket.fileno()
-            self._filter(_REJECT_ALL)
-            self._socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
-            frame_size = 2048
-            ring = struct.pack(
-                "=7I", block_size, blocks, frame_size, block_size * blocks // frame_size, RETIRE_MS, 0, 0
-            )
-            libc.setsockopt(descriptor, _SOL_PACKET, _PACKET_RX_RING, ring)
-            self._memory = mmap.mmap(descriptor, block_size * blocks)
-            address = _LINK_ADDRESS.pack(socket.AF_PACKET, socket.htons(_ETH_P_ALL), 0, 0, 0, 0, b"")
-            libc.bind_raw(descriptor, address)
-        except BaseException:
-            self._socket.close()
-            raise
+        self._filter(_REJECT_ALL)
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
+        self._memory: mmap.mmap | None = None
         self._block_size = block_size
         self._blocks = blocks
         self._next = 0
@@ -89,18 +77,31 @@ class CaptureRing:
         self._dropped = 0
         self._read = 0
 
+    def open(self) -> None:
+        """Have the kernel make the ring, and listen at all interfaces; still paused.
+
+        Waits for a grace period (some 10 ms), without the interpreter's lock: many of them wait at the same time, in
+        threads.
+        """
+        frame_size = 2048
+        frame_count = self._block_size * self._blocks // frame_size
+        ring = struct.pack("=7I", self._block_size, self._blocks, frame_size, frame_count, RETIRE_MS, 0, 0)
+        libc.setsockopt(self._socket.fileno(), _SOL_PACKET, _PACKET_RX_RING, ring)
+        self._memory = mmap.mmap(self._socket.fileno(), self._block_size * self._blocks)
+        address = _LINK_ADDRESS.pack(socket.AF_PACKET, socket.htons(_ETH_P_ALL), 0, 0, 0, 0, b"")
+        libc.bind_raw(self._socket.fileno(), address)
+
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def close(self) -> None:
-        self._memory.close()
+        """Waits for a grace period, without the interpreter's lock."""
+        if self._memory is not None:
+            self._memory.close()
         self._socket.close()
 
     def resume(self) -> None:
-        """Capture from now on; what was left from before is thrown away."""
-        self.take()
-        self._statistics()
-        self._counted = self._dropped = self._read = 0
+        """Capture from now on."""
         self._filter(_ACCEPT_ALL)
 
     def pause(self) -> None:
@@ -115,6 +116,8 @@ class CaptureRing:
         """Copies of the blocks that the kernel has finished, oldest first; gives their memory back."""
         taken: list[bytes] = []
         memory = self._memory
+        if memory is None:
+            return taken
         while True:
             start = self._next * self._block_size
             status = _BLOCK_STATUS.unpack_from(memory, start + _BLOCK_STATUS_OFFSET)[0]

@@ -27,7 +27,7 @@ BUSY_BLOCKS = 64
 """Ring of a node or the router: 4 MiB."""
 QUIET_BLOCKS = 8
 """Ring of a client or a Pod: 512 KiB."""
-THREADS = 64
+THREADS = 128
 FLUSH_S = 0.25
 """Longest wait for blocks that the kernel has not finished, seconds; it takes :data:`capture.RETIRE_MS`."""
 
@@ -61,11 +61,12 @@ class Watchpoint:
         self.lost: set[str] = set()
         self._came = asyncio.Event()
         self._fed = 0
+        self._drops = False
 
-    def make_ring(self, blocks: int) -> None:
-        """Waits for a grace period: to be called in a thread of its own."""
+    def make_ring(self, blocks: int) -> CaptureRing:
         with self.namespace.entered():
             self.ring = CaptureRing(BLOCK_SIZE, blocks)
+        return self.ring
 
     def begin(self, packets: Sequence[PacketMatch], drop: Iterable[bytes] = ()) -> None:
         """Forget what was recorded before, and record from now on; the ring is there."""
@@ -74,14 +75,18 @@ class Watchpoint:
         self.blocks, self.trace_records, self.conntrack_records = [], [], []
         self.lost = set()
         self._fed = 0
-        nftables.start_tracing(self.control, packets, drop)
+        unwanted = list(drop)
+        nftables.start_tracing(self.control, packets, unwanted)
+        self._drops = bool(unwanted)
         if self.ring is not None:
             self.ring.resume()
 
     def end(self) -> None:
+        """Record nothing more. What was traced stays so until the next observation: no other packet has its mark."""
         if self.ring is not None:
             self.ring.pause()
-        nftables.stop_tracing(self.control)
+        if self._drops:
+            nftables.stop_tracing(self.control)
 
     def drain_frames(self) -> None:
         if self.ring is not None:
@@ -139,7 +144,8 @@ class Watchpoint:
         return found
 
     def losses(self) -> list[Loss]:
-        dropped = self.ring.dropped() if self.ring is not None else 0
+        # What the kernel has counted and not handed over in time is lost as well.
+        dropped = self.ring.dropped() + self.ring.outstanding() if self.ring is not None else 0
         lost: list[Loss] = [Loss(self.place, "frame", dropped)] if dropped else []
         if "trace" in self.lost:
             lost.append(Loss(self.place, "trace", None))
@@ -167,15 +173,11 @@ class Observatory:
     async def begin(self, packets: Sequence[PacketMatch], drop: Mapping[str, Sequence[bytes]]) -> None:
         """Record in all places from when this returns; ``drop``: packets to keep from leaving a place."""
         loop = asyncio.get_running_loop()
-        jobs = [
-            loop.run_in_executor(
-                self._pool,
-                point.make_ring,
-                BUSY_BLOCKS if self._kinds[point.place] in ("node", "router") else QUIET_BLOCKS,
-            )
+        rings = [
+            point.make_ring(BUSY_BLOCKS if self._kinds[point.place] in ("node", "router") else QUIET_BLOCKS)
             for point in self.points.values()
         ]
-        await asyncio.gather(*jobs)
+        await loop.run_in_executor(None, lambda: list(self._pool.map(CaptureRing.open, rings)))
         for point in self.points.values():
             point.begin(packets, drop.get(point.place, ()))
             for descriptor, callback in point.descriptors().items():

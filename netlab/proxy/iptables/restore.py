@@ -16,7 +16,7 @@ from netlab.proxy.iptables.ruleset import TABLES, Rule, TableChange
 LINES_PER_TRANSACTION = 250
 """Lines that surely fit in one transaction inside a user namespace, with the default send buffer of 208 KiB."""
 
-_ORDER = ("KUBE-SEP-", "KUBE-MARK-MASQ", "KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-")
+_ORDER = ("KUBE-MARK-MASQ", "KUBE-SEP-", "KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-")
 
 
 def restore_texts(changes: Mapping[str, TableChange], limit: int | None = LINES_PER_TRANSACTION) -> Iterator[str]:

@@ -1,0 +1,85 @@
+"""What all tests share: the checkout's paths, and functions run inside a sandbox of their own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCENARIOS = ROOT / "netlab" / "scenarios"
+NODEPORT = SCENARIOS / "nodeport.yaml"
+SANDBOX_S = 60.0
+
+T = TypeVar("T")
+
+
+class SandboxFailure(AssertionError):
+    """The function in the sandbox raised; the message is its traceback."""
+
+
+def run_in_sandbox(function: Callable[[], T]) -> T:
+    """Run a function as PID 1 of a new sandbox, and return what it returns (it has to be picklable).
+
+    Nothing of what it makes outlives it: the sandbox ends with it.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        status = 1
+        try:
+            from netlab.kernel import sandbox
+
+            sandbox.enter(lambda pid: os.write(write, pid.to_bytes(4)), [ROOT, Path(sys.prefix), Path(sys.base_prefix)])
+            try:
+                outcome: tuple[str, Any] = ("value", function())
+            except BaseException:
+                outcome = ("error", traceback.format_exc())
+            with os.fdopen(write, "wb") as pipe:
+                pipe.write(pickle.dumps(outcome))
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    try:
+        data = _read_all(read)
+    finally:
+        os.close(read)
+        os.waitpid(child, 0)
+    assert len(data) > 4, "the sandbox ended without a word"
+    kind, value = pickle.loads(data[4:])
+    if kind == "error":
+        raise SandboxFailure(value)
+    result: T = value
+    return result
+
+
+def _read_all(descriptor: int) -> bytes:
+    data = b""
+    while True:
+        readable, _, _ = select.select([descriptor], [], [], SANDBOX_S)
+        if not readable:
+            if len(data) >= 4:
+                with suppress(ProcessLookupError):
+                    os.kill(int.from_bytes(data[:4]), signal.SIGKILL)
+            raise TimeoutError(f"the sandbox did not answer within {SANDBOX_S} s")
+        piece = os.read(descriptor, 65536)
+        if not piece:
+            return data
+        data += piece
+
+
+@pytest.fixture
+def sandbox() -> Callable[[Callable[[], T]], T]:
+    """Runs a function in a sandbox of its own."""
+    return run_in_sandbox
