@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from netlab.kernel import programs
+from netlab.kernel import nfnetlink, nftables, programs
 
 
 def save(family: Literal[4, 6], place: str) -> str:
-    """All tables as text, without counters."""
+    """All tables as text, without counters; nothing, and no program is run, where there is no table."""
+    with nfnetlink.netfilter_socket() as netlink:
+        if not nftables.has_tables(netlink, nfnetlink.NFPROTO_IPV4 if family == 4 else nfnetlink.NFPROTO_IPV6):
+            return ""
     return programs.run([f"{_prefix(family)}-nft-save"], place)
 
 

@@ -26,7 +26,7 @@ from netlab.kernel.netlink import (
 from netlab.model.rulebook import ChainInfo
 
 _SUBSYSTEM = nfnetlink.SUBSYSTEM_NFTABLES
-NEWTABLE, DELTABLE, NEWCHAIN, GETCHAIN, NEWRULE, GETRULE, DELRULE, GETGEN = 0, 2, 3, 4, 6, 7, 8, 16
+NEWTABLE, GETTABLE, DELTABLE, NEWCHAIN, GETCHAIN, NEWRULE, GETRULE, DELRULE, GETGEN = 0, 1, 2, 3, 4, 6, 7, 8, 16
 MESSAGE_TRACE = nfnetlink.message_type(_SUBSYSTEM, 17)
 
 HOOKS = ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING")
@@ -170,6 +170,12 @@ def tcp_reset_expressions(family: int, source_port: int, destination_port: int) 
         + flags
         + drop
     )
+
+
+def has_tables(netlink: NetlinkSocket, family: int) -> bool:
+    """Whether the socket's namespace has any table of the family (NFPROTO_IPV4, NFPROTO_IPV6, …)."""
+    kind = nfnetlink.message_type(_SUBSYSTEM, GETTABLE)
+    return bool(netlink.exchange(kind, NLM_F_DUMP, nfnetlink.header(family), "list the tables"))
 
 
 def generation(netlink: NetlinkSocket) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from ipaddress import ip_network
 
 from netlab.kernel import netns, rtnetlink, sysctl
@@ -40,6 +41,17 @@ _FORWARDING = {
 _BRIDGE_CALLS = ("net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
 
 
+@dataclass
+class _Done:
+    """How much of a place's set-up is in the kernel already: the length of each of its lists."""
+
+    links: int = 0
+    ports: int = 0
+    hairpin: int = 0
+    addresses: int = 0
+    routes: int = 0
+
+
 class Fabric:
     """The namespaces of a lab by place, each with a route socket inside."""
 
@@ -47,22 +59,25 @@ class Fabric:
         self.namespaces: dict[str, NetNamespace] = {}
         self._routes: dict[str, NetlinkSocket] = {}
         self._home = NetlinkSocket(NETLINK_ROUTE)
+        self._done: dict[str, _Done] = {}
+        self._veths_done = 0
 
     def build(self, plan: FabricPlan) -> None:
-        """Make all of it. Raises :class:`NetlinkError` or :class:`MachineCannot`; the sandbox's end cleans up."""
-        self.add(list(plan.setups.values()), plan.veths)
+        """Make what the plan has and the fabric does not have yet; plans only grow (:func:`netlab.lab.plan.plan_pod`).
 
-    def add(self, setups: list[PlaceSetup], veths: Iterable[Veth]) -> None:
-        """Make new places and the links that lead to them; far ends of links may be in places that are there."""
-        for namespace in netns.create([setup.name for setup in setups]):
+        Raises :class:`NetlinkError` or :class:`MachineCannot`; the sandbox's end cleans up.
+        """
+        new = [setup for setup in plan.setups.values() if setup.name not in self.namespaces]
+        for namespace in netns.create([setup.name for setup in new]):
             self.namespaces[namespace.name] = namespace
-        for setup in setups:
+        for setup in new:
             with self.namespaces[setup.name].entered():
                 _apply_settings(setup)
                 self._routes[setup.name] = NetlinkSocket(NETLINK_ROUTE)
             self._routes[setup.name].run(rtnetlink.bridge(name, index, mac) for name, index, mac in setup.bridges)
-        self._home.run(self._veth_request(veth) for veth in veths)
-        for setup in setups:
+        self._home.run(self._veth_request(veth) for veth in plan.veths[self._veths_done :])
+        self._veths_done = len(plan.veths)
+        for setup in plan.setups.values():
             self._configure(setup)
 
     def _veth_request(self, veth: Veth) -> Request:
@@ -80,14 +95,16 @@ class Fabric:
         )
 
     def _configure(self, setup: PlaceSetup) -> None:
-        routes = self._routes[setup.name]
-        routes.run(_inside_requests(setup))
+        """Set up inside a place what has been added to its plan since the last time."""
+        done = self._done.get(setup.name)
+        if done is not None and done == _all_of(setup):
+            return
+        links = list(setup.indexes.items())[done.links if done is not None else 0 :]
+        self._routes[setup.name].run(_inside_requests(setup, done))
         with self.namespaces[setup.name].entered(), rtnetlink.generic_socket() as generic:
             family = rtnetlink.ethtool_family(generic)
-            generic.run(
-                rtnetlink.without_offloads(family, index, f"{setup.name}/{name}")
-                for name, index in setup.indexes.items()
-            )
+            generic.run(rtnetlink.without_offloads(family, index, f"{setup.name}/{name}") for name, index in links)
+        self._done[setup.name] = _all_of(setup)
 
     def run(self, place: str, requests: Iterable[Request]) -> None:
         """Further requests in one place (a cut link, another route)."""
@@ -112,34 +129,41 @@ def _apply_settings(setup: PlaceSetup) -> None:
             raise MachineCannot(NO_BRIDGE_NETFILTER())
 
 
-def _inside_requests(setup: PlaceSetup) -> Iterable[Request]:
+def _all_of(setup: PlaceSetup) -> _Done:
+    return _Done(len(setup.indexes), len(setup.ports), len(setup.hairpin), len(setup.addresses), len(setup.routes))
+
+
+def _inside_requests(setup: PlaceSetup, done: _Done | None) -> Iterable[Request]:
+    """All requests of a place's set-up, or those that what is ``done`` already lacks."""
     index = {"lo": 1, **setup.indexes}
+    first, done = done is None, done or _Done()
 
     def what(interface: str) -> str:
         return f"{setup.name}/{interface}"
 
-    yield rtnetlink.up(1, what("lo"))
-    if setup.vxlan is not None:
+    if first:
+        yield rtnetlink.up(1, what("lo"))
+    if first and setup.vxlan is not None:
         name, number, mac, local = setup.vxlan
         underlay = next(device for device, each in setup.addresses if each.ip == local)
         yield rtnetlink.vxlan(name, number, mac, VXLAN_IDENTIFIER, index[underlay], local, VXLAN_PORT)
-    for port, bridge in setup.ports:
+    for port, bridge in setup.ports[done.ports :]:
         yield rtnetlink.enslave(index[port], index[bridge], what(port))
-    for port, on in setup.hairpin:
+    for port, on in setup.hairpin[done.hairpin :]:
         if on:
             yield rtnetlink.hairpin(index[port], on, what(port))
-    for device, each in setup.addresses:
+    for device, each in setup.addresses[done.addresses :]:
         yield rtnetlink.address(index[device], each, what(device))
-    for device, number in setup.indexes.items():
+    for device, number in list(setup.indexes.items())[done.links :]:
         yield rtnetlink.up(number, what(device))
-    for peer in setup.vxlan_peers:
+    for peer in setup.vxlan_peers if first else ():
         assert setup.vxlan is not None
         number = setup.vxlan[1]
         yield rtnetlink.neighbour(number, peer.inner, peer.mac)
         yield rtnetlink.forward_entry(number, peer.mac, peer.node)
         yield rtnetlink.route(ip_network(f"{peer.inner}/{peer.inner.max_prefixlen}"), index=number, what=setup.name)
         yield rtnetlink.route(peer.network, via=peer.inner, index=number, what=setup.name)
-    for route in setup.routes:
+    for route in setup.routes[done.routes :]:
         yield _route_request(setup, route, index)
 
 

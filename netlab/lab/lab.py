@@ -17,7 +17,7 @@ from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
 from netlab.lab.observatory import Observatory, Recorded
-from netlab.lab.plan import FabricPlan, plan_fabric
+from netlab.lab.plan import FabricPlan, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import Resolved, resolve
@@ -45,6 +45,8 @@ from netlab.packets.targets import parse_target
 from netlab.proxy.family import Family, join_host_port
 
 SYNC_TIMEOUT_S = 60.0
+PODS_AT_ONCE = 16
+"""Pods that are wired together, in few exchanges with the kernel, before their processes start."""
 
 NOT_YET = Message(
     "lab.mode-not-here",
@@ -130,16 +132,26 @@ class Lab:
         """
         resolved = self.resolved
         self._watch_processes()
-        plan = plan_fabric(resolved.nodes, resolved.clients, resolved.pods, resolved.declared, resolved.wiring)
-        self.plan, self.topology = plan, plan.topology()
+        plan = plan_fabric(resolved.nodes, resolved.clients, resolved.declared, resolved.wiring)
         self.fabric.build(plan)
         for value in resolved.objects:
             self.store.put(value)
         self.store.watch(self._slices.note)
+        # All at the same time: proxies list objects and program nodes, a thread adds Pods to these, processes start.
+        self._start_proxies()
+        for start in range(0, len(resolved.pods), PODS_AT_ONCE):
+            group = resolved.pods[start : start + PODS_AT_ONCE]
+            for pod in group:
+                plan_pod(plan, pod)
+            await asyncio.to_thread(self.fabric.build, plan)
+            for pod in group:
+                namespace = self.fabric.namespaces[pod.place].descriptor
+                self.pods.start(pod.place, pod.node, namespace, [str(each) for each in pod.addresses])
+        self.plan, self.topology = plan, plan.topology()
         for place in self.topology.places.values():
             self.observatory.add(place, self.fabric.namespaces[place.name])
-        self._start_proxies()
-        await self._start_pods(resolved)
+        self._start_host_network_pods(resolved)
+        await self._listen()
         await self.proxies.wait_synced(SYNC_TIMEOUT_S)
 
     def _check_modes(self, resolved: Resolved) -> None:
@@ -176,12 +188,8 @@ class Lab:
             with self.connect_proxy(node) as connection:
                 self.proxies.start(node, self.fabric.namespaces[node].descriptor, config, connection)
 
-    async def _start_pods(self, resolved: Resolved) -> None:
-        """Start every Pod's process, and have all of them listen."""
+    def _start_host_network_pods(self, resolved: Resolved) -> None:
         nodes = {node.name: node for node in resolved.nodes}
-        for pod in resolved.pods:
-            namespace = self.fabric.namespaces[pod.place].descriptor
-            self.pods.start(pod.place, pod.node, namespace, [str(each) for each in pod.addresses])
         for key in resolved.host_network_pods:
             value = self.store.get(key)
             assert value is not None
@@ -189,7 +197,6 @@ class Lab:
             self._host_network[key] = node.name
             namespace = self.fabric.namespaces[node.name].descriptor
             self.pods.start(key.path, node.name, namespace, [str(each) for each in node.addresses])
-        await self._listen()
 
     async def _listen(self) -> None:
         """Tell every Pod what to listen on."""

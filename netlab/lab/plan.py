@@ -189,11 +189,10 @@ def _place(setup: PlaceSetup, peers: dict[tuple[str, str], Peer], macs: dict[tup
 def plan_fabric(
     nodes: Sequence[NodePlan],
     clients: Sequence[ClientPlan],
-    pods: Sequence[PodPlan],
     declared: dict[Side, list[Network]],
     wiring: Wiring,
 ) -> FabricPlan:
-    """Work the whole fabric out. The values are valid already: every address has its network, none is taken twice."""
+    """Work the fabric out, without Pods (:func:`plan_pod` adds them). The values are valid already: every address has its network, none is taken twice."""
     hosts = [Host(client.name, "client", client.addresses) for client in clients]
     hosts += [Host(node.name, "node", node.addresses) for node in nodes]
     segments, attachments = attach(hosts, declared)
@@ -211,8 +210,6 @@ def plan_fabric(
     for node in nodes:
         _plan_node(plan, node)
     _plan_ways_to_pods(plan)
-    for pod in pods:
-        plan_pod(plan, pod)
     return plan
 
 

@@ -7,6 +7,7 @@ a new kube-proxy or stand-in Pod costs a fork, and starts with no file of the ho
 from __future__ import annotations
 
 import array
+import gc
 import os
 import select
 import signal
@@ -101,6 +102,9 @@ def start(
         libc.prctl(libc.PR_SET_NAME, name.encode()[:15])
         home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if pid_namespaces else None
         prepare()
+        # What is there now stays: children share these pages as long as nothing writes to them, the collector neither.
+        gc.collect()
+        gc.freeze()
         _serve(theirs, handlers, home)
         status = 0
     except BaseException:

@@ -1,0 +1,1 @@
+"""Benchmarks: each figure beside the floor that the same machine reaches with bare tools, in one run."""

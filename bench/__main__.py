@@ -1,0 +1,32 @@
+"""``python -m bench [NAME…] [--smoke]``: measure, and print each figure beside its limit.
+
+Exit status 1 if a figure is over its limit. ``--smoke``: fewer rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from bench import building
+from bench.figures import Figure, show
+
+BENCHMARKS = {"building": building.run}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--smoke", action="store_true", help="fewer rounds")
+    options = parser.parse_args()
+    figures: list[Figure] = []
+    for name in options.names or BENCHMARKS:
+        if name not in BENCHMARKS:
+            parser.error(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+        figures += BENCHMARKS[name](smoke=options.smoke)
+    print(show(figures))
+    return 0 if all(each.good for each in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
