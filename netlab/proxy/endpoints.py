@@ -10,7 +10,7 @@ from netlab.objects.endpointslice import SERVICE_NAME_LABEL, EndpointSlice
 from netlab.objects.endpointslice import Endpoint as EndpointSpec
 from netlab.objects.ip import parse_ip
 from netlab.proxy.family import Family, join_host_port
-from netlab.proxy.service_ports import HEADLESS_LABEL, ServicePortName
+from netlab.proxy.service_ports import HEADLESS_LABEL, PROXY_NAME_LABEL, ServicePortName
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,9 @@ class Endpoint:
 
 def service_of(endpoint_slice: EndpointSlice) -> ObjectKey | None:
     """The Service that the slice belongs to; None where kube-proxy ignores the slice."""
-    name = endpoint_slice.metadata.label(SERVICE_NAME_LABEL)
-    if not name or endpoint_slice.metadata.label(HEADLESS_LABEL) is not None:
+    labels = endpoint_slice.metadata.labels or {}
+    name = labels.get(SERVICE_NAME_LABEL)
+    if not name or HEADLESS_LABEL in labels or PROXY_NAME_LABEL in labels:
         return None
     return ObjectKey("Service", endpoint_slice.metadata.namespace, name)
 
@@ -46,8 +47,8 @@ def endpoints_of(
 ) -> dict[ServicePortName, tuple[Endpoint, ...]]:
     """The endpoints of one Service by Service port, each list in the order of the endpoints' texts.
 
-    An endpoint that stands in several slices counts once: a ready entry wins over others (slices are updated one by
-    one, and an address moves between them).
+    An endpoint that stands in several slices counts once: one on this node wins over others, then a ready one (slices
+    are updated one by one, and an address moves between them).
     """
     found: dict[ServicePortName, dict[str, Endpoint]] = {}
     for each in sorted(slices, key=lambda each: each.metadata.name):
@@ -76,14 +77,13 @@ def _endpoint(
     if address is None:
         return None
     conditions = spec.conditions
-    ready = conditions.ready is not False
     metadata = endpoint_slice.metadata
     return Endpoint(
         ip=str(address),
         port=port,
         local=bool(spec.node_name) and spec.node_name == node_name,
-        ready=ready,
-        serving=conditions.serving if conditions.serving is not None else ready,
+        ready=conditions.ready is not False,
+        serving=conditions.serving is not False,
         terminating=bool(conditions.terminating),
         zone_hints=frozenset(zone.name for zone in spec.hints.for_zones) if spec.hints else frozenset(),
         node_hints=frozenset(node.name for node in spec.hints.for_nodes) if spec.hints else frozenset(),
@@ -94,7 +94,7 @@ def _endpoint(
 
 
 def _preferred(known: Endpoint, other: Endpoint) -> Endpoint:
-    """Of two entries for one address: ready before not ready, then serving, then the one that is on this node."""
-    rank_known = (known.ready, known.serving, not known.terminating, known.local)
-    rank_other = (other.ready, other.serving, not other.terminating, other.local)
+    """Of two entries for one address: the one that is on this node, then ready before not ready, then serving."""
+    rank_known = (known.local, known.ready, known.serving, not known.terminating)
+    rank_other = (other.local, other.ready, other.serving, not other.terminating)
     return other if rank_other > rank_known else known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Literal
 
 
 class Family(enum.Enum):
@@ -16,6 +17,11 @@ class Family(enum.Enum):
     def kubernetes(self) -> str:
         """As in spec.ipFamilies and addressType."""
         return "IPv4" if self is Family.IPV4 else "IPv6"
+
+    @property
+    def nftables(self) -> Literal["ip", "ip6"]:
+        """The family of tables, and in rules the header that addresses are looked up in."""
+        return "ip" if self is Family.IPV4 else "ip6"
 
     @property
     def host_prefix(self) -> int:

@@ -13,6 +13,9 @@ from netlab.objects.ip import parse_cidr
 from netlab.objects.proxyconfig import KubeProxyConfiguration
 from netlab.proxy.family import Family
 
+PROXY_CONFIG = "KubeProxyConfiguration"
+"""The object that causes are named after which stand in a proxy's configuration."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalTraffic:

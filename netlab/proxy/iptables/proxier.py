@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from netlab.kernel import iptables, nfacct, nfnetlink, sysctl
+from netlab.kernel.programs import ProgramFailed
 from netlab.proxy.changes import PortState
 from netlab.proxy.iptables.restore import restore_texts
 from netlab.proxy.iptables.rules import (
@@ -60,16 +61,18 @@ class IptablesProxier:
         # Whatever goes wrong from here on, the kernel's rules are no longer known.
         self._full = True
         changes = self.state.replace(new)
-        if full:
-            changes = self.state.full_change(parse_save(iptables.save(self._family, self.node)))
-        transactions, lines = self._apply(changes)
-        self._full = False
-        return SyncReport(full, transactions, lines)
+        if not full:
+            try:
+                return self._apply(changes, full=False)
+            except ProgramFailed:
+                pass  # The rules are not as we left them: somebody else has been at them.
+        return self._apply(self.state.full_change(parse_save(iptables.save(self._family, self.node))), full=True)
 
-    def _apply(self, changes: Mapping[str, TableChange]) -> tuple[int, int]:
+    def _apply(self, changes: Mapping[str, TableChange], *, full: bool) -> SyncReport:
         transactions = lines = 0
         for text in restore_texts(changes):
             iptables.restore(self._family, self.node, text)
             transactions += 1
             lines += text.count("\n")
-        return transactions, lines
+        self._full = False
+        return SyncReport(full, transactions, lines)

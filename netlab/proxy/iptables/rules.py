@@ -17,7 +17,8 @@ from netlab.proxy.endpoints import Endpoint
 from netlab.proxy.family import Family
 from netlab.proxy.iptables import names
 from netlab.proxy.iptables.ruleset import Rule, RuleSet
-from netlab.proxy.local_traffic import LocalTraffic
+from netlab.proxy.local_traffic import PROXY_CONFIG, LocalTraffic
+from netlab.proxy.policies import node_may_connect, reach_of
 from netlab.proxy.service_ports import ServicePort
 from netlab.proxy.topology import UsableEndpoints
 
@@ -26,8 +27,6 @@ LARGE_CLUSTER_ENDPOINTS = 1000
 
 INVALID_COUNTER = "ct_state_invalid_dropped_pkts"
 LOCALHOST_COUNTER = "localhost_nps_accepted_pkts"
-
-PROXY_CONFIG = "KubeProxyConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +82,7 @@ class _PortRulesBuilder:
         self.local_chain = names.local_policy_chain(port.name)
         self.external_chain = names.external_chain(port.name)
         self.firewall_chain = names.firewall_chain(port.name)
-        self.has_endpoints = endpoints.anywhere
-        self.has_internal = bool(endpoints.local) if port.internal_policy_local else endpoints.anywhere
-        self.has_external = bool(endpoints.local) if port.external_policy_local else endpoints.anywhere
+        self.reach = reach_of(port, endpoints)
         self.filtered = bool(endpoints.anywhere and port.load_balancer_ips and port.source_ranges)
         self.chains: dict[str, list[Rule]] = {}
 
@@ -96,29 +93,29 @@ class _PortRulesBuilder:
         filter_external: list[Rule] = []
         filter_firewall: list[Rule] = []
         cluster_ip = port.cluster_ip
-        if self.has_internal:
+        if self.reach.internal:
             nat_services.append(
                 self.dispatch(cluster_ip.ip, f"{port.name} cluster IP", self.internal_chain, cluster_ip.field)
             )
         else:
-            filter_services.append(self.refuse(cluster_ip.ip, self.has_endpoints, self.internal_field()))
+            filter_services.append(self.refuse(cluster_ip.ip, self.reach.anywhere, self.reach.internal_field))
         for external_ip in port.external_ips:
-            if self.has_endpoints:
+            if self.reach.anywhere:
                 comment = f"{port.name} external IP"
                 nat_services.append(self.dispatch(external_ip.ip, comment, self.external_chain, external_ip.field))
-            if not self.has_external:
-                filter_external.append(self.refuse(external_ip.ip, self.has_endpoints, self.external_field()))
+            if not self.reach.external:
+                filter_external.append(self.refuse(external_ip.ip, self.reach.anywhere, self.reach.external_field))
         for ip in port.load_balancer_ips:
-            if self.has_endpoints:
+            if self.reach.anywhere:
                 target = self.firewall_chain if self.filtered else self.external_chain
                 nat_services.append(self.dispatch(ip.ip, f"{port.name} loadbalancer IP", target, ip.field))
             if self.filtered:
                 comment = f"{port.name} traffic not accepted by {self.firewall_chain}"
                 text = self.dispatch(ip.ip, comment, "DROP", "").text
                 filter_firewall.append(Rule(text, self.origin("spec.loadBalancerSourceRanges")))
-        if not self.has_external:
+        if not self.reach.external:
             for ip in port.load_balancer_ips:
-                filter_external.append(self.refuse(ip.ip, self.has_endpoints, self.external_field()))
+                filter_external.append(self.refuse(ip.ip, self.reach.anywhere, self.reach.external_field))
         nat_nodeports = self.node_port_rules(filter_external)
         self.own_chains()
         return PortRules(
@@ -134,12 +131,6 @@ class _PortRulesBuilder:
     @property
     def internal_chain(self) -> str:
         return self.local_chain if self.port.internal_policy_local else self.cluster_chain
-
-    def internal_field(self) -> str:
-        return "spec.internalTrafficPolicy" if self.has_endpoints else "spec.selector"
-
-    def external_field(self) -> str:
-        return "spec.externalTrafficPolicy" if self.has_endpoints else "spec.selector"
 
     def origin(self, field: str) -> Origin:
         return Origin(str(self.port.name.service), field)
@@ -180,15 +171,15 @@ class _PortRulesBuilder:
         if not port.node_port:
             return ()
         rules = []
-        if self.has_endpoints:
+        if self.reach.anywhere:
             tail = f"-m comment --comment {quoted(str(port.name))} -m {port.protocol} --dport {port.node_port} "
             origin = self.origin(port.port_field("nodePort"))
             if self.settings.localhost_v4 and self.settings.counters:
                 counter = f"-m nfacct --nfacct-name  {LOCALHOST_COUNTER} "
                 rules.append(Rule(f"-d 127.0.0.0/8 -p {port.protocol} {tail}{counter}-j {self.external_chain}", origin))
             rules.append(Rule(f"-p {port.protocol} {tail}-j {self.external_chain}", origin))
-        if not self.has_external:
-            filter_external.append(self.refuse(None, self.has_endpoints, self.external_field()))
+        if not self.reach.external:
+            filter_external.append(self.refuse(None, self.reach.anywhere, self.reach.external_field))
         return tuple(rules)
 
     def health_check_rules(self) -> tuple[Rule, ...]:
@@ -201,9 +192,9 @@ class _PortRulesBuilder:
         return (Rule(text, self.origin("spec.healthCheckNodePort")),)
 
     def own_chains(self) -> None:
-        if self.has_internal:
+        if self.reach.internal:
             self.internal_masquerade()
-        if self.has_endpoints and self.port.externally_accessible:
+        if self.reach.anywhere and self.port.externally_accessible:
             self.external_rules()
         if self.filtered:
             self.firewall_rules()
@@ -238,7 +229,7 @@ class _PortRulesBuilder:
                 self.add(chain, text, policy)
             self.add(chain, f"-m addrtype --src-type LOCAL -j {names.MARK_MASQ}", policy)
             self.add(chain, f"-m addrtype --src-type LOCAL -j {self.cluster_chain}", policy)
-        if self.has_external:
+        if self.reach.external:
             target = self.local_chain if self.port.external_policy_local else self.cluster_chain
             self.add(chain, f"-j {target}", policy)
         self.chains.setdefault(chain, [])
@@ -253,8 +244,7 @@ class _PortRulesBuilder:
                 f"-s {source} {comment}-j {self.external_chain}",
                 self.origin(f"spec.loadBalancerSourceRanges[{index}]"),
             )
-        own = [ip for ip in settings.node_ips if settings.family.matches(ip)]
-        if any(ip in source for source in port.source_ranges for ip in own[:1]):
+        if node_may_connect(port, settings.node_ips, settings.family):
             for each in port.load_balancer_ips:
                 source_text = f"{each.ip}/{settings.family.host_prefix}"
                 self.add(self.firewall_chain, f"-s {source_text} {comment}-j {self.external_chain}", origin)

@@ -99,11 +99,12 @@ def parse_save(text: str) -> RuleSet:
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """What has to change in one table: jumps to add at the head of built-in chains (in final order), chains to write
-    (made or emptied first), chains to delete."""
+    (made or emptied first), chains to delete; and the rules that are in the chains to write until then."""
 
     jumps: Mapping[str, tuple[Rule, ...]]
     written: Mapping[str, tuple[Rule, ...]]
     deleted: tuple[str, ...]
+    replaced: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.jumps or self.written or self.deleted)
@@ -113,7 +114,8 @@ def difference(name: str, wanted: Table, current: Table) -> TableChange:
     """What turns ``current`` into ``wanted`` without touching what is not kube-proxy's.
 
     In built-in chains wanted rules that are there stay where they are; missing ones go in front, as kube-proxy puts
-    them. Of the other chains, those that are not wanted are deleted only if kube-proxy made them for a Service.
+    them. Of the other chains, those that are not wanted are deleted only if kube-proxy made them for a Service, and
+    only emptied where a rule of somebody else leads there: the kernel would refuse to delete them.
     """
     from netlab.proxy.iptables.names import is_service_chain
 
@@ -128,8 +130,18 @@ def difference(name: str, wanted: Table, current: Table) -> TableChange:
         for chain, rules in wanted.chains.items()
         if chain not in current.chains or not same_rules(rules, current.chains[chain])
     }
-    deleted = tuple(chain for chain in current.chains if chain not in wanted.chains and is_service_chain(chain))
-    return TableChange(jumps, written, deleted)
+    gone = [chain for chain in current.chains if chain not in wanted.chains and is_service_chain(chain)]
+    foreign = [rules for chain, rules in current.chains.items() if chain not in wanted.chains and chain not in gone]
+    held = {target(rule) for rules in (*current.built_in.values(), *foreign) for rule in rules}
+    written |= {chain: () for chain in gone if chain in held and current.chains[chain]}
+    replaced = {chain: current.chains[chain] for chain in written if chain in current.chains}
+    return TableChange(jumps, written, tuple(chain for chain in gone if chain not in held), replaced)
+
+
+def target(rule: Rule) -> str:
+    """Where a rule jumps or goes to; "" for one that only counts."""
+    words = f" {rule.text} ".replace(" -g ", " -j ").rpartition(" -j ")
+    return words[2].partition(" ")[0] if words[1] else ""
 
 
 def same_rules(left: tuple[Rule, ...], right: tuple[Rule, ...]) -> bool:

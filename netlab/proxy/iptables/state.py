@@ -27,10 +27,15 @@ class IptablesState:
 
     settings: Settings
     ports: dict[ServicePortName, PortRules] = field(default_factory=dict)
+    _shared: dict[tuple[str, str], tuple[Rule, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._shared = {place: self._shared_chain(*place) for place in _SHARED}
 
     def replace(self, changed: Mapping[ServicePortName, PortRules | None]) -> dict[str, TableChange]:
         """Take in new rules of some Service ports (None: the port is gone) and tell what changes in each table."""
-        written: dict[str, tuple[Rule, ...]] = {}
+        written: dict[str, dict[str, tuple[Rule, ...]]] = {"filter": {}, "nat": {}}
+        replaced: dict[str, dict[str, tuple[Rule, ...]]] = {"filter": {}, "nat": {}}
         deleted: list[str] = []
         touched: set[tuple[str, str]] = set()
         for name, new in changed.items():
@@ -40,23 +45,20 @@ class IptablesState:
                 self.ports[name] = new
             for chain, rules in current.chains.items():
                 if chain not in old.chains or not same_rules(rules, old.chains[chain]):
-                    written[chain] = rules
+                    written["nat"][chain] = rules
+                    replaced["nat"][chain] = old.chains.get(chain, ())
             deleted += [chain for chain in old.chains if chain not in current.chains]
             for place, attribute in _SHARED.items():
-                if not same_rules(getattr(old, attribute), getattr(current, attribute)):
+                if getattr(old, attribute) != getattr(current, attribute):
                     touched.add(place)
-        shared: dict[str, dict[str, tuple[Rule, ...]]] = {"nat": written, "filter": {}}
         for table, chain in touched:
-            shared[table][chain] = self._shared_chain(table, chain)
-        gone = tuple(chain for chain in deleted if chain not in written)
-        return {
-            table: change
-            for table, change in (
-                ("filter", TableChange({}, shared["filter"], ())),
-                ("nat", TableChange({}, shared["nat"], gone)),
-            )
-            if change
-        }
+            before, after = self._shared[table, chain], self._shared_chain(table, chain)
+            self._shared[table, chain] = after
+            if not same_rules(before, after):
+                written[table][chain], replaced[table][chain] = after, before
+        gone = {"filter": (), "nat": tuple(chain for chain in deleted if chain not in written["nat"])}
+        changes = {table: TableChange({}, written[table], gone[table], replaced[table]) for table in written}
+        return {table: change for table, change in changes.items() if change}
 
     def _shared_chain(self, table: str, chain: str) -> tuple[Rule, ...]:
         attribute = _SHARED[table, chain]
@@ -68,8 +70,8 @@ class IptablesState:
     def wanted(self) -> RuleSet:
         """The whole rule set."""
         rule_set = frame(self.settings)
-        for table, chain in _SHARED:
-            rule_set.tables[table].chains[chain] = self._shared_chain(table, chain)
+        for (table, chain), shared in self._shared.items():
+            rule_set.tables[table].chains[chain] = shared
         for rules in self.ports.values():
             rule_set.tables["nat"].chains.update(rules.chains)
         return rule_set
