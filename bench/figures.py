@@ -11,7 +11,7 @@ from dataclasses import dataclass
 class Figure:
     """One measured value beside its limit.
 
-    ``value`` and ``limit`` are in ``unit`` ("ms", "×", "%"); ``limit`` is the largest good value, None where only shown.
+    ``value`` and ``limit`` are in ``unit`` ("ms", "×", "%"); ``limit`` is the largest good value; None: only shown.
     ``detail``: what it was worked out from, for a reader.
     """
 

@@ -19,6 +19,7 @@ import socket
 import struct
 import sys
 import time
+from typing import Any
 
 CLONE_NEWNET = 0x40000000
 libc = ctypes.CDLL(None, use_errno=True)
@@ -59,7 +60,7 @@ def exchange(netlink: socket.socket, batch: list[bytes]) -> None:
         position = end
 
 
-def veth(end: list, descriptors: dict[str, int]) -> bytes:
+def veth(end: list[Any], descriptors: dict[str, int]) -> bytes:
     place, name, index, far_place, far_name, far_index = end
     peer = link(far_index) + attribute(3, far_name.encode() + b"\0")
     peer += attribute(28, struct.pack("=I", descriptors[far_place]))

@@ -52,8 +52,10 @@ def floor_input(plan: FabricPlan) -> dict[str, Any]:
         "namespaces": [setup.name for setup in setups],
         "bridges": [[setup.name, name, number] for setup in setups for name, number, _ in setup.bridges],
         "veths": [
-            [each.one.place, each.one.interface, each.one.index]
-            + [each.other.place, each.other.interface, each.other.index]
+            [
+                *(each.one.place, each.one.interface, each.one.index),
+                *(each.other.place, each.other.interface, each.other.index),
+            ]
             for each in plan.veths
         ],
         "ports": [
