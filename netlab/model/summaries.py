@@ -27,6 +27,17 @@ OTHER_SAW = Message(
     en="The other end saw {seen} as its client.",
     zh="对端看到的客户端是 {seen}。",
 )
+SAW = Message("summary.saw", en="The Pod saw {seen} as its client.", zh="Pod 看到的客户端是 {seen}。")
+SAW_UNKNOWN = Message(
+    "summary.saw-unknown",
+    en="What the endpoint saw as its client was not observed.",
+    zh="没有观察到端点看到的客户端地址。",
+)
+COUNTS_AT_LEAST = Message(
+    "summary.counts-at-least",
+    en="At least {dnat} DNAT and {snat} SNAT: not all was observed.",
+    zh="至少 {dnat} 次 DNAT 和 {snat} 次 SNAT：并非全部过程都被观察到。",
+)
 COUNTS = Message("summary.counts", en="{dnat} DNAT, {snat} SNAT.", zh="{dnat} 次 DNAT，{snat} 次 SNAT。")
 NOTHING_SEEN = Message("summary.nothing", en="The request did not reach an endpoint.", zh="请求没有到达任何端点。")
 JOIN = Message("summary.join", en="{one} {other}", zh="{one}{other}")
@@ -58,13 +69,8 @@ REFUSED_BY_NODE = Message(
 )
 NO_ROUTE = Message(
     "advice.no-route",
-    en="{place} has no route to {address} and said so.",
-    zh="{place} 没有到 {address} 的路由，并作了告知。",
-)
-PROTOCOL_UNKNOWN = Message(
-    "advice.protocol-unknown",
-    en="{place} has nothing that speaks this protocol, and said so.",
-    zh="{place} 上没有使用该协议的程序，并作了告知。",
+    en="{place} found no way to {address} and said so.",
+    zh="{place} 找不到通往 {address} 的路径，并作了告知。",
 )
 LAST_SEEN = Message(
     "advice.last-seen",
@@ -85,21 +91,31 @@ def summary(walk: Walk) -> Text:
     request = [step for step in walk.steps if step.direction == "request"]
     dnat = sum("destination" in step.changed for step in request)
     snat = sum("source" in step.changed for step in request)
-    counts = COUNTS(dnat=dnat, snat=snat)
-    seen = walk.seen_by_pod
+    in_part = any(gap.after <= len(request) for gap in walk.gaps) and walk.endpoint is not None
+    counts = (COUNTS_AT_LEAST if in_part else COUNTS)(dnat=dnat, snat=snat)
     if walk.endpoint is None or not request:
         first = NOTHING_SEEN()
         return first if not (dnat or snat) else JOIN(one=first, other=counts)
-    source = request[0].source
+    return JOIN(one=_seen(walk, request), other=counts)
+
+
+def _seen(walk: Walk, request: Sequence[Step]) -> Text:
+    seen, source = walk.seen_by_pod, request[0].source
     if seen is None:
-        first = OTHER_SAW(seen=request[-1].source)
-    elif seen == source:
-        first = SAW_CLIENT(seen=seen)
-    elif host_of(seen) == host_of(source):
-        first = SAW_SAME_HOST(seen=seen)
-    else:
-        first = SAW_OTHER(seen=seen, source=source)
-    return JOIN(one=first, other=counts)
+        known = walk.endpoint is not None and walk.endpoint.pod is None
+        return OTHER_SAW(seen=request[-1].source) if known else SAW_UNKNOWN()
+    if not _starts_at_sender(walk):
+        return SAW(seen=seen)
+    if seen == source:
+        return SAW_CLIENT(seen=seen)
+    if host_of(seen) == host_of(source):
+        return SAW_SAME_HOST(seen=seen)
+    return SAW_OTHER(seen=seen, source=source)
+
+
+def _starts_at_sender(walk: Walk) -> bool:
+    """Whether the walk's first step is the sending, so that its addresses are the sender's own."""
+    return all(gap.reason.id != "gap.no-request" for gap in walk.gaps)
 
 
 def round_trip_us(walk: Walk) -> float | None:
@@ -120,24 +136,35 @@ def advice(walk: Walk) -> Text | None:
         if message is None:
             return refusing.reason
         return message(service=refusing.origin.object if refusing.origin is not None else "?")
-    if walk.verdict == "refused":
-        return _refused(walk.steps)
+    request = [step for step in walk.steps if step.direction == "request"]
     back = [step for step in walk.steps if step.direction == "reply"]
+    answer = back[0].reason.id if back and back[0].reason is not None else ""
+    if walk.verdict == "refused":
+        return _refused(request, back) if answer in _REFUSALS else None
     last = walk.steps[-1]
     if walk.verdict == "unreachable" and back:
-        if "/" in back[0].place:
-            return PROTOCOL_UNKNOWN(place=back[0].place)
-        return NO_ROUTE(place=back[0].place, address=host_of(walk.steps[0].destination))
+        if answer in ("walk.hops-used-up", "walk.nobody-speaks-it"):
+            return back[0].reason
+        if answer == "walk.answers-with-error" and request:
+            return NO_ROUTE(place=back[0].place, address=host_of(request[-1].destination))
     seen = LAST_SEEN(place=f"{last.place}/{last.interface}" if last.interface is not None else last.place)
     if last.reason is not None and last.reason.id == "walk.nobody-there":
         return JOIN(one=last.reason, other=seen)
-    is_error = bool(back) and back[0].reason is not None and back[0].reason.id == "walk.answers-with-error"
-    asked = walk.steps[0].destination
-    if walk.verdict == "no-reply" and back and not is_error and last.source != asked:
-        return REPLY_ASTRAY(place=last.place, got=last.source, asked=asked)
+    if walk.verdict == "no-reply" and _came_astray(walk, back) and answer not in _ERRORS:
+        return REPLY_ASTRAY(place=last.place, got=last.source, asked=walk.steps[0].destination)
     return seen
 
 
+def _came_astray(walk: Walk, back: Sequence[Step]) -> bool:
+    """Whether an answer was seen to come back to the sender, from somebody else than it asked."""
+    if not back or not _starts_at_sender(walk):
+        return False
+    first, last = walk.steps[0], back[-1]
+    return last.place == first.place and last.action == "received" and last.source != first.destination
+
+
+_ERRORS = ("walk.answers-with-error", "walk.hops-used-up", "walk.nobody-speaks-it")
+_REFUSALS = ("walk.resets", "walk.answers-with-error")
 _BY_REASON = {
     "rule.rejected-no-endpoints": NO_ENDPOINTS,
     "rule.dropped-no-local": LOCAL_POLICY,
@@ -145,12 +172,12 @@ _BY_REASON = {
 }
 
 
-def _refused(steps: Sequence[Step]) -> Text | None:
-    request = [step for step in steps if step.direction == "request"]
-    if not request:
+def _refused(request: Sequence[Step], back: Sequence[Step]) -> Text | None:
+    """``back`` begins where the refusal was made."""
+    place = back[0].place
+    if not request or request[-1].place != place:
         return None
-    last = request[-1]
-    port = last.destination.rpartition(":")[2]
-    if "/" in last.place:
-        return REFUSED(place=last.place, port=port)
-    return REFUSED_BY_NODE(place=last.place, port=port)
+    port = request[-1].destination.rpartition(":")[2]
+    if "/" in place or any("destination" in step.changed for step in request):
+        return REFUSED(place=place, port=port)
+    return REFUSED_BY_NODE(place=place, port=port)

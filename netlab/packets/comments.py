@@ -28,23 +28,34 @@ def frame_comments(walk: Walk, language: str) -> dict[str, list[str]]:
     """Comments by frame id, in the reader's language."""
     comments: dict[str, list[str]] = {}
     pending: list[Text] = []
+    last: str | None = None
+
+    def tell_pending() -> None:
+        """What happened after a packet's last frame (a drop) is told at that frame."""
+        if last is not None:
+            comments[last] += [text.in_language(language) for text in pending]
+        pending.clear()
+
+    direction = "request"
     for step in walk.steps:
+        if step.direction != direction:
+            tell_pending()
+            direction = step.direction
         if step.hook is not None:
             if step.changed or step.action in ("drop", "reject"):
                 pending += _change(step)
             continue
+        last = step.evidence[0]
         texts = [_place(step, len(walk.steps)), *pending]
-        pending = []
-        for identifier in step.evidence:
-            comments.setdefault(identifier, []).extend(text.in_language(language) for text in texts)
-    if pending and comments:
-        # What happened after the last frame (a drop) is told at the frame that it happened to.
-        last = list(comments)[-1]
-        comments[last] += [text.in_language(language) for text in pending]
+        pending.clear()
+        comments.setdefault(last, []).extend(text.in_language(language) for text in texts)
+    tell_pending()
     return comments
 
 
 def _place(step: Step, count: int) -> Text:
+    if step.action == "unanswered" and step.reason is not None:
+        return step.reason
     return STEP(
         n=step.n,
         count=count,

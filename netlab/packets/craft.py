@@ -19,8 +19,8 @@ from netlab.model.errors import BadInput
 from netlab.model.text import Message
 from netlab.model.walk import endpoint_text
 from netlab.objects.ip import parse_ip
-from netlab.packets.correlate import Mark, Outcome
-from netlab.packets.headers import ICMP, ICMPV6, SCTP, TCP, UDP, Packet, parse_frame, parse_packet
+from netlab.packets.headers import ACK, FIN, ICMP, ICMPV6, SCTP, SYN, TCP, UDP, Packet, parse_frame, parse_packet
+from netlab.packets.observation import Mark, Outcome
 from netlab.packets.probe import Probe
 from netlab.packets.targets import Target, split_target
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 LIMIT_CHARACTERS = 10_000
 LIMIT_DEPTH = 50
 LIMIT_BYTES = 65_000
+_SHORTEST_MARK = 8
+"""Bytes of payload that other packets do not begin with by chance."""
 
 SYNTAX = Message(
     "packet.syntax",
@@ -306,8 +308,14 @@ class CraftedProbe(Probe):
         while True:
             for frame in await self._feed.next_frames():
                 packet = parse_frame(frame)
-                if packet is not None and self.mark.answered_by(packet) and not self._is_own(packet):
+                if packet is not None and self._is_answer(packet) and not self._is_own(packet):
                     return
+
+    def _is_answer(self, packet: Packet) -> bool:
+        asked = self.parsed
+        if self.mark.is_bare and packet.protocol == asked.protocol:
+            return packet.addresses == (asked.destination_text, asked.source_text)
+        return self.mark.answered_by(packet)
 
     def _is_own(self, packet: Packet) -> bool:
         """Whether the frame is the probe itself on its way out, translated or not."""
@@ -334,9 +342,13 @@ def _mark_of(data: bytes, version: int) -> Mark:
     """What the packet will be known by: its own numbers or payload, as far as they are unlikely to come by chance."""
     packet = parse_packet(data)
     assert packet is not None
-    if packet.protocol == TCP:
-        return Mark(TCP, sequence=packet.sequence)
-    if packet.protocol in (UDP, ICMP, ICMPV6, SCTP) and packet.payload:
+    if packet.protocol == TCP and packet.sequence is not None:
+        syn, fin = bool(packet.flags & SYN), bool(packet.flags & FIN)
+        ends = {packet.sequence + len(packet.payload) + syn + fin, packet.sequence + syn}
+        answers = tuple(sorted(each & 0xFFFFFFFF for each in ends))
+        acknowledged = packet.acknowledgement if packet.flags & ACK else None
+        return Mark(TCP, sequence=packet.sequence, answers=answers, acknowledged=acknowledged)
+    if packet.protocol in (UDP, ICMP, ICMPV6, SCTP) and len(packet.payload) >= _SHORTEST_MARK:
         return Mark(packet.protocol, payload=packet.payload[:12])
     start, end = (4, 6) if version == 4 else (1, 4)
-    return Mark(packet.protocol, identification=int.from_bytes(data[start:end]))
+    return Mark(packet.protocol, identification=int.from_bytes(data[start:end]) & (0xFFFF if version == 4 else 0xFFFFF))

@@ -21,6 +21,8 @@ _ETHERTYPE_IPV4, _ETHERTYPE_IPV6, _ETHERTYPE_ARP = 0x0800, 0x86DD, 0x0806
 _ETHERTYPE_VLAN = 0x8100
 _ICMP_ERRORS = {3, 4, 5, 11, 12}
 _ICMPV6_ERRORS = {1, 2, 3, 4}
+_ROUTING_ERRORS = {(3, 0), (3, 1), (3, 4), (11, 0)}
+_ROUTING_ERRORS_6 = {(1, 0), (1, 3), (2, 0), (3, 0)}
 _EXTENSION_HEADERS = {0, 43, 60}
 _KEY_PAYLOAD = 12
 VXLAN_PORT = 4789
@@ -28,11 +30,13 @@ VXLAN_PORT = 4789
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One IP packet. Fields that its protocol does not have are None. ``inner`` is the packet that an ICMP error
-    quotes; ``outer`` the packet that this one was found inside of (VXLAN)."""
+    """One IP packet. Fields that its protocol does not have are None. ``hops`` is the TTL or hop limit: routers count
+    it down. ``inner`` is the packet that an ICMP error quotes; ``outer`` the packet that this one was found inside of
+    (VXLAN)."""
 
     family: int
     protocol: int
+    hops: int
     source: str
     destination: str
     source_port: int | None
@@ -50,7 +54,12 @@ class Packet:
     def verification_tag(self) -> bytes | None:
         """SCTP's verification tag."""
         tag = self.key[3] if self.protocol == SCTP else None
-        return tag if isinstance(tag, bytes) else None
+        return tag if isinstance(tag, bytes) and len(tag) == 4 else None
+
+    @property
+    def is_abort(self) -> bool:
+        """Whether the packet is SCTP's refusal (RFC 9260, 3.3.7)."""
+        return self.protocol == SCTP and self.payload[:1] == b"\x06"
 
     @property
     def source_text(self) -> str:
@@ -69,6 +78,25 @@ class Packet:
     def is_icmp_error(self) -> bool:
         errors = _ICMP_ERRORS if self.protocol == ICMP else _ICMPV6_ERRORS
         return self.icmp is not None and self.icmp[0] in errors
+
+    @property
+    def is_echo_reply(self) -> bool:
+        return self.icmp in ((0, 0), (129, 0))
+
+    @property
+    def is_out_of_hops(self) -> bool:
+        """Whether the packet is the error about one whose hops were used up."""
+        return self.icmp == ((11, 0) if self.protocol == ICMP else (3, 0))
+
+    @property
+    def is_protocol_error(self) -> bool:
+        """Whether the packet is the error about one in a protocol that nothing speaks (RFC 792; RFC 4443, 3.4)."""
+        return self.icmp == ((3, 2) if self.protocol == ICMP else (4, 1))
+
+    @property
+    def is_routing_error(self) -> bool:
+        """Whether routing itself makes such an error: no way on, no neighbour, too big, no hops left."""
+        return self.icmp in (_ROUTING_ERRORS if self.protocol == ICMP else _ROUTING_ERRORS_6)
 
 
 _ICMP_NAMES = {
@@ -89,6 +117,7 @@ _ICMPV6_NAMES = {
     (1, 4): "port unreachable",
     (2, 0): "packet too big",
     (3, 0): "time exceeded",
+    (4, 1): "unknown next header",
 }
 
 
@@ -125,6 +154,11 @@ def parse_frame(data: bytes, vxlan: bool = False) -> Packet | None:
     return packet
 
 
+def destination_mac(data: bytes) -> str:
+    """Whom a frame is addressed to."""
+    return ":".join(f"{byte:02x}" for byte in data[:6])
+
+
 def parse_neighbour_question(data: bytes) -> NeighbourQuestion | None:
     """The question or answer in a frame of ARP (RFC 826) or of neighbour discovery (RFC 4861)."""
     if len(data) < 42:
@@ -155,8 +189,7 @@ def parse_trace(network: bytes, transport: bytes) -> Packet | None:
     header = _ip_header(network)
     if header is None:
         return None
-    family, protocol, source, destination, identification, _ = header
-    return _packet(family, protocol, source, destination, identification, transport)
+    return _packet(*header[:-1], transport)
 
 
 def _inside(inner: Packet, outer: Packet) -> Packet:
@@ -164,8 +197,8 @@ def _inside(inner: Packet, outer: Packet) -> Packet:
     return Packet(**{**values, "outer": outer})
 
 
-def _ip_header(data: bytes) -> tuple[int, int, str, str, int, bytes] | None:
-    """Family, protocol, source, destination, identification (IPv6: flow label), and what follows."""
+def _ip_header(data: bytes) -> tuple[int, int, int, str, str, int, bytes] | None:
+    """Family, protocol, hops left, source, destination, identification (IPv6: flow label), and what follows."""
     if len(data) < 20:
         return None
     version = data[0] >> 4
@@ -175,7 +208,7 @@ def _ip_header(data: bytes) -> tuple[int, int, str, str, int, bytes] | None:
         if fragment & 0x1FFF:
             return None
         source, destination = socket.inet_ntoa(data[12:16]), socket.inet_ntoa(data[16:20])
-        return 4, data[9], source, destination, identification, data[length : max(total, length)]
+        return 4, data[9], data[8], source, destination, identification, data[length : max(total, length)]
     if version == 6 and len(data) >= 40:
         label = struct.unpack_from("!I", data)[0] & 0xFFFFF
         source = socket.inet_ntop(socket.AF_INET6, data[8:24])
@@ -184,11 +217,13 @@ def _ip_header(data: bytes) -> tuple[int, int, str, str, int, bytes] | None:
         while protocol in _EXTENSION_HEADERS and offset + 8 <= len(data):
             protocol, offset = data[offset], offset + 8 + data[offset + 1] * 8
         end = 40 + int(struct.unpack_from("!H", data, 4)[0])
-        return 6, protocol, source, destination, label, data[offset : max(end, offset)]
+        return 6, protocol, data[7], source, destination, label, data[offset : max(end, offset)]
     return None
 
 
-def _packet(family: int, protocol: int, source: str, destination: str, identification: int, body: bytes) -> Packet:
+def _packet(
+    family: int, protocol: int, hops: int, source: str, destination: str, identification: int, body: bytes
+) -> Packet:
     source_port = destination_port = sequence = acknowledgement = None
     flags = 0
     icmp: tuple[int, int] | None = None
@@ -197,6 +232,9 @@ def _packet(family: int, protocol: int, source: str, destination: str, identific
     kept: tuple[object, ...] = (body[:20],)
     if protocol in (TCP, UDP, SCTP) and len(body) >= 8:
         source_port, destination_port = struct.unpack_from("!HH", body)
+    if protocol == TCP and len(body) >= 8:
+        # As much as the shortest quotation in an ICMP error has.
+        sequence = struct.unpack_from("!I", body, 4)[0]
     if protocol == TCP and len(body) >= 20:
         sequence, acknowledgement, offset_flags, window, _, urgent = struct.unpack_from("!IIHHHH", body, 4)
         flags = offset_flags & 0x1FF
@@ -206,7 +244,7 @@ def _packet(family: int, protocol: int, source: str, destination: str, identific
         length = struct.unpack_from("!H", body, 4)[0]
         payload = body[8:]
         kept = (length, payload[:_KEY_PAYLOAD])
-    elif protocol == SCTP and len(body) >= 20:
+    elif protocol == SCTP and len(body) >= 12:
         payload = body[12:]
         kept = (body[4:8], body[12:20])
     elif protocol in (ICMP, ICMPV6) and len(body) >= 8:
@@ -221,6 +259,7 @@ def _packet(family: int, protocol: int, source: str, destination: str, identific
     return Packet(
         family=family,
         protocol=protocol,
+        hops=hops,
         source=source,
         destination=destination,
         source_port=source_port,

@@ -16,8 +16,8 @@ from abc import ABC, abstractmethod
 
 from netlab.kernel.nftables import PacketMatch
 from netlab.model.walk import endpoint_text
-from netlab.packets.correlate import Mark, Outcome, SocketResult
 from netlab.packets.headers import ICMP, ICMPV6, PROTOCOL_NAMES, SCTP, TCP, UDP
+from netlab.packets.observation import Mark, Outcome, SocketResult
 from netlab.packets.targets import Target
 
 _TCP_REPAIR, _TCP_REPAIR_QUEUE, _TCP_QUEUE_SEQ, _TCP_SEND_QUEUE = 19, 20, 21, 2
@@ -65,15 +65,17 @@ def trace_matches(mark: Mark, family: int) -> list[PacketMatch]:
     icmp = ICMP if family == 4 else ICMPV6
     if mark.protocol == TCP and mark.sequence is not None:
         number = struct.pack("!I", mark.sequence)
-        answer = struct.pack("!I", (mark.sequence + 1) & 0xFFFFFFFF)
-        return [
-            PacketMatch(family, TCP, 4, number),
-            PacketMatch(family, TCP, 8, answer),
-            PacketMatch(family, icmp, inner + 4, number),
-        ]
+        answers = [PacketMatch(family, TCP, 8, struct.pack("!I", each)) for each in mark.expected]
+        if mark.acknowledged is not None:
+            answers.append(PacketMatch(family, TCP, 4, struct.pack("!I", mark.acknowledged)))
+        return [PacketMatch(family, TCP, 4, number), *answers, PacketMatch(family, icmp, inner + 4, number)]
     if not mark.payload:
-        number = (mark.identification or 0).to_bytes(2 if family == 4 else 3)
-        return [PacketMatch(family, mark.protocol, 4 if family == 4 else 1, number, network=True)]
+        start, length = (4, 2) if family == 4 else (1, 3)
+        number = (mark.identification or 0).to_bytes(length)
+        return [
+            PacketMatch(family, mark.protocol, start, number, network=True),
+            PacketMatch(family, icmp, 8 + start, number),
+        ]
     wanted = mark.payload[:12]
     matches = [
         PacketMatch(family, mark.protocol, mark.payload_offset, wanted),

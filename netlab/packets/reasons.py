@@ -10,6 +10,7 @@ import re
 
 from netlab.model.rulebook import RuleEntry
 from netlab.model.text import Message, Text
+from netlab.model.walk import Changed, host_of
 
 SENT = Message(
     "walk.sent",
@@ -59,6 +60,16 @@ ANSWERS_WITH_ERROR = Message(
     "walk.answers-with-error",
     en="{place} answers with an error: {error}.",
     zh="{place} 以错误应答：{error}。",
+)
+HOPS_USED_UP = Message(
+    "walk.hops-used-up",
+    en="{place} answers with an error ({error}): the packet has no hops left. It went round, or began with too few.",
+    zh="{place} 以错误应答 ({error})：数据包的跳数已用尽。它可能陷入环路，或初始跳数过小。",
+)
+NOBODY_SPEAKS_IT = Message(
+    "walk.nobody-speaks-it",
+    en="{place} answers with an error ({error}): nothing there speaks this protocol.",
+    zh="{place} 以错误应答 ({error})：那里没有使用该协议的程序。",
 )
 LEAVES = Message("walk.leaves", en="The packet leaves by {interface}.", zh="数据包从 {interface} 离开。")
 NOBODY_THERE = Message(
@@ -198,6 +209,26 @@ MASQUERADE_UNCHANGED = Message(
     en="Masqueraded, but the source already is the address of the interface by which the packet leaves.",
     zh="做了源地址改写，但源地址本来就是数据包离开时所经接口的地址。",
 )
+USER_DNAT = Message(
+    "rule.user-dnat",
+    en="The rule sends what was for {old} to {new}.",
+    zh="该规则把发往 {old} 的数据包改为发往 {new}。",
+)
+REDIRECTED = Message(
+    "rule.redirected",
+    en="The rule turns what was for {old} to the node itself ({new}).",
+    zh="该规则把发往 {old} 的数据包转向节点自身 ({new})。",
+)
+USER_SNAT = Message(
+    "rule.user-snat",
+    en="The rule sets the source to {new}.",
+    zh="该规则把源地址改为 {new}。",
+)
+TRANSLATES = Message(
+    "rule.translates",
+    en="The rule translates the address; what it became was not observed.",
+    zh="该规则转换地址；没有观察到转换的结果。",
+)
 FORWARD_MARKED = Message(
     "rule.forward-marked",
     en="Packets marked for SNAT are let through, whatever the policy of FORWARD is.",
@@ -255,8 +286,8 @@ UNDO_DNAT = Message(
 )
 BY_ENTRY = Message(
     "conntrack.by-entry",
-    en="The connection is known already: conntrack translates as it did for the first packet, and asks no rules.",
-    zh="连接已存在：连接跟踪按照第一个数据包的方式转换，不查询规则。",
+    en="conntrack translates as the connection's entry says.",
+    zh="连接跟踪按照该连接的条目进行转换。",
 )
 UNEXPLAINED = Message(
     "conntrack.unexplained",
@@ -265,14 +296,57 @@ UNEXPLAINED = Message(
 )
 
 _TARGET = re.compile(r"(?:^| )-[jg] (\S+)")
-_COMMENT = re.compile(r'--comment "?([^"]*)"?')
+_COMMENT = re.compile(r'--comment (?:"((?:[^"\\]|\\.)*)"|(\S+))')
 _SERVICE_COMMENT = re.compile(r"^(\S+/\S+?)(?: .*)?$")
 
 
 def rule_target(text: str) -> str | None:
     """What follows -j or -g in a rule."""
-    match = _TARGET.search(text)
+    match = _TARGET.search(_COMMENT.sub("", text))
     return match.group(1) if match else None
+
+
+_TRANSLATING: dict[str, Changed] = {
+    "DNAT": "destination",
+    "REDIRECT": "destination",
+    "SNAT": "source",
+    "MASQUERADE": "source",
+}
+
+
+def translated_part(rule: RuleEntry) -> Changed | None:
+    """Which address a rule rewrites, if it is one that does."""
+    return _TRANSLATING.get(rule_target(rule.text) or "")
+
+
+def promised_destination(text: str) -> str | None:
+    """Where a DNAT rule leads, if its text leaves no choice."""
+    match = re.search(r"--to-destination (\S+)(?: |$)(?!.*--random)", text)
+    if match is None or "-" in match.group(1):
+        return None
+    return match.group(1)
+
+
+def mark_of(text: str) -> str:
+    """What a MARK rule sets."""
+    match = re.search(r"--set-x?mark (\S+)", text)
+    return match.group(1) if match else "?"
+
+
+def explain_translation(rule: RuleEntry, part: Changed, old: str, new: str | None, interface: str | None) -> Text:
+    """What a rule did that made ``new`` of ``old`` (None: not observed), the packet leaving by ``interface``."""
+    target = rule_target(rule.text)
+    if new is None:
+        return TRANSLATES()
+    if part == "destination":
+        if target == "REDIRECT":
+            return REDIRECTED(old=old, new=new)
+        return DNAT(old=old, new=new) if rule.chain.startswith("KUBE-SEP-") else USER_DNAT(old=old, new=new)
+    if target == "SNAT":
+        return USER_SNAT(new=new)
+    if host_of(new) == host_of(old):
+        return MASQUERADE_UNCHANGED()
+    return MASQUERADE(new=host_of(new), interface=interface or "?")
 
 
 def service_of_rule(rule: RuleEntry) -> str:
@@ -280,7 +354,7 @@ def service_of_rule(rule: RuleEntry) -> str:
     if rule.origin is not None and rule.origin.object.startswith("Service "):
         return rule.origin.object
     match = _COMMENT.search(rule.text)
-    if match and (name := _SERVICE_COMMENT.match(match.group(1))):
+    if match and (name := _SERVICE_COMMENT.match(match.group(1) or match.group(2))):
         return f"Service {name.group(1).partition(':')[0]}"
     return rule.chain
 
@@ -306,8 +380,7 @@ def explain_rule(rule: RuleEntry, hook: str, source: str) -> Text | None:
     if target == "KUBE-MARK-MASQ":
         return _explain_mark(rule, source)
     if chain == "KUBE-MARK-MASQ":
-        match = re.search(r"--set-xmark (\S+?)/", rule.text)
-        return SETS_MARK(mark=match.group(1) if match else "?")
+        return SETS_MARK(mark=mark_of(rule.text).partition("/")[0])
     if chain.startswith("KUBE-FW-") and target:
         return SOURCE_ALLOWED()
     if chain.startswith("KUBE-EXT-"):
