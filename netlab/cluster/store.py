@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from netlab.model.keys import ObjectKey
@@ -28,7 +29,7 @@ class Event(NamedTuple):
 
 
 class RevisionGone(Exception):
-    """A watch asked for changes since a revision that is no longer remembered: list again."""
+    """A watch asked for changes since a revision that is no longer remembered, or not there yet: list again."""
 
 
 def key_of(value: Json) -> ObjectKey:
@@ -37,14 +38,27 @@ def key_of(value: Json) -> ObjectKey:
     return ObjectKey(value["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
+@dataclass
+class _Watch:
+    """Who is told of changes, and up to which revision that has been done."""
+
+    watcher: Callable[[Event], None]
+    told: int
+    ended: bool = False
+
+
 class Store:
-    """Objects by kind; every change raises ``revision`` by one and is told to the watchers in order."""
+    """Objects by kind; every change raises ``revision`` by one and is told to the watchers in order.
+
+    A watcher may change objects itself: everybody is told of the change before first, and of that one then.
+    """
 
     def __init__(self) -> None:
         self.revision = 0
         self._objects: dict[str, dict[ObjectKey, Json]] = {}
-        self._watchers: list[Callable[[Event], None]] = []
+        self._watches: list[_Watch] = []
         self._history: deque[Event] = deque(maxlen=HISTORY)
+        self._telling = False
 
     def get(self, key: ObjectKey) -> Json | None:
         return self._objects.get(key.kind, {}).get(key)
@@ -64,7 +78,7 @@ class Store:
         self.revision += 1
         stored = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.revision)}}
         objects[key] = stored
-        self._tell(Event("ADDED" if old is None else "MODIFIED", stored, self.revision))
+        self._happened(Event("ADDED" if old is None else "MODIFIED", stored, self.revision))
         return stored
 
     def delete(self, key: ObjectKey) -> Json | None:
@@ -73,7 +87,7 @@ class Store:
         if old is not None:
             self.revision += 1
             gone = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.revision)}}
-            self._tell(Event("DELETED", gone, self.revision))
+            self._happened(Event("DELETED", gone, self.revision))
         return old
 
     def watch(self, watcher: Callable[[Event], None], since: int | None = None) -> Callable[[], None]:
@@ -81,19 +95,39 @@ class Store:
 
         Returns what ends the watch. Raises :class:`RevisionGone`.
         """
-        if since is not None and since < self.revision:
-            if not self._history or self._history[0].revision > since + 1:
-                raise RevisionGone
-            for event in list(self._history):
-                if event.revision > since:
-                    watcher(event)
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        if since is None:
+            since = self.revision
+        oldest = self._history[0].revision if self._history else self.revision + 1
+        if not oldest - 1 <= since <= self.revision:
+            raise RevisionGone
+        watch = _Watch(watcher, since)
+        self._watches.append(watch)
+        self._tell()
 
-    def _tell(self, event: Event) -> None:
+        def end() -> None:
+            watch.ended = True
+            self._watches = [each for each in self._watches if each is not watch]
+
+        return end
+
+    def _happened(self, event: Event) -> None:
         self._history.append(event)
-        for watcher in list(self._watchers):
-            watcher(event)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell every watcher what it does not know yet, one change at a time."""
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while behind := [watch for watch in self._watches if watch.told < self.revision]:
+                for watch in behind:
+                    if not watch.ended:
+                        event = self._history[watch.told - self.revision]
+                        watch.told = event.revision
+                        watch.watcher(event)
+        finally:
+            self._telling = False
 
 
 def _same(old: Json, new: Json) -> bool:

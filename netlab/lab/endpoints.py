@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from netlab.cluster.endpointslices import MANAGER, slices_for
+from netlab.cluster.endpointslices import MANAGER, is_managed, slices_for
 from netlab.cluster.store import Event, Store, key_of
 from netlab.model.keys import ObjectKey
 from netlab.objects.endpointslice import MANAGED_BY_LABEL, SERVICE_NAME_LABEL
@@ -26,14 +26,22 @@ class EndpointSliceController:
 
     def note(self, event: Event) -> None:
         """Remember what a change touches."""
-        kind = event.object["kind"]
+        kind, metadata = event.object["kind"], event.object["metadata"]
         if kind == "Service":
             self._dirty.add(key_of(event.object))
         elif kind == "Pod":
-            namespace = event.object["metadata"].get("namespace", "")
-            for value in self.store.list("Service"):
-                if value["metadata"].get("namespace", "") == namespace:
-                    self._dirty.add(key_of(value))
+            self._touch(metadata.get("namespace", ""))
+        elif kind == "Node":
+            self._touch(None)
+        elif kind == "EndpointSlice" and _is_derived(event.object):
+            self._dirty.add(_owner_of(event.object))
+
+    def _touch(self, namespace: str | None) -> None:
+        """All Services of a namespace, or of all namespaces."""
+        for value in self.store.list("Service"):
+            key = key_of(value)
+            if namespace in (None, key.namespace):
+                self._dirty.add(key)
 
     def reconcile(self) -> None:
         """Rewrite the slices of the Services that were touched."""
@@ -44,21 +52,33 @@ class EndpointSliceController:
         pods = [msgspec.convert(value, Pod) for value in self.store.list("Pod")]
         existing: dict[ObjectKey, list[Json]] = {}
         for value in self.store.list("EndpointSlice"):
-            name = (value["metadata"].get("labels") or {}).get(SERVICE_NAME_LABEL, "")
-            owner = ObjectKey("Service", value["metadata"].get("namespace", ""), name)
-            existing.setdefault(owner, []).append(value)
+            existing.setdefault(_owner_of(value), []).append(value)
         for key in sorted(dirty):
             self._reconcile_service(key, existing.get(key, []), pods, nodes)
 
     def _reconcile_service(self, key: ObjectKey, existing: list[Json], pods: list[Pod], nodes: dict[str, Node]) -> None:
-        derived = [each for each in existing if (each["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER]
-        if len(derived) != len(existing):
-            return
-        service = self.store.get(key)
-        wanted = slices_for(msgspec.convert(service, Service), pods, nodes) if service is not None else []
+        """A Service that loses its selector keeps the slices that it has; one that goes takes them along."""
+        derived = [each for each in existing if _is_derived(each)]
+        value = self.store.get(key)
+        wanted: list[Json] = []
+        if value is not None:
+            service = msgspec.convert(value, Service)
+            if len(derived) != len(existing) or not is_managed(service):
+                return
+            wanted = slices_for(service, pods, nodes, derived)
         names = {each["metadata"]["name"] for each in wanted}
         for each in wanted:
             self.store.put(each)
         for each in derived:
             if each["metadata"]["name"] not in names:
                 self.store.delete(key_of(each))
+
+
+def _is_derived(endpoint_slice: Json) -> bool:
+    return (endpoint_slice["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
+
+
+def _owner_of(endpoint_slice: Json) -> ObjectKey:
+    metadata = endpoint_slice["metadata"]
+    name = (metadata.get("labels") or {}).get(SERVICE_NAME_LABEL, "")
+    return ObjectKey("Service", metadata.get("namespace", ""), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from typing import Literal
 
 from netlab.objects.ip import Address, Interface, Network, parse_cidr, parse_interface
@@ -22,16 +23,15 @@ class Host:
 
 @dataclass
 class Segment:
-    """One wire: its IP networks, the router's address in each of them, and the bridge that stands for it."""
+    """One wire: its IP networks, the router's address in each of them, and the bridge that stands for it.
+
+    In a network that hosts fill up the router has no address.
+    """
 
     bridge: str
     side: Side
     networks: list[Network] = field(default_factory=list)
     router: dict[Network, Address] = field(default_factory=dict)
-
-    def gateway(self, version: int) -> Address | None:
-        """The router's first address of the family on this wire."""
-        return next((address for network, address in self.router.items() if network.version == version), None)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,8 @@ def attach(hosts: Iterable[Host], declared: dict[Side, list[Network]]) -> tuple[
     """Put every host's addresses on interfaces and wires.
 
     A host has an interface for each IPv4 network it has an address in, and the n-th IPv6 network shares the n-th one.
-    Networks that meet on an interface are on one wire. A declared network has its wire also when nobody is on it.
+    Networks that meet on an interface are on one wire, and so are networks that overlap: in one of them the hosts of
+    the other are neighbours. A declared network has its wire also when nobody is on it.
     """
     all_declared = [network for networks in declared.values() for network in networks]
     groups: list[tuple[Host, list[list[Interface]]]] = []
@@ -68,7 +69,10 @@ def attach(hosts: Iterable[Host], declared: dict[Side, list[Network]]) -> tuple[
     taken = {address for host, _ in groups for address in host.addresses}
     for segment in segments:
         for network in segment.networks:
-            segment.router[network] = _router_address(network, taken)
+            address = next((each for each in network.hosts() if each not in taken), None)
+            if address is not None:
+                segment.router[network] = address
+                taken.add(address)
     attachments = []
     for host, interfaces in groups:
         for number, addresses in enumerate(interfaces):
@@ -99,7 +103,9 @@ def _segments(
     segments: list[Segment] = []
 
     def add(networks: list[Network], side: Side) -> None:
-        touching = [each for each in segments if any(network in each.networks for network in networks)]
+        touching = [
+            each for each in segments if any(_overlap(one, other) for one in networks for other in each.networks)
+        ]
         merged = touching[0] if touching else Segment("", side)
         for other in touching[1:]:
             merged.networks += other.networks
@@ -121,10 +127,7 @@ def _segments(
     return segments
 
 
-def _router_address(network: Network, taken: set[Address]) -> Address:
-    """The network's first address, or the first one that no host has."""
-    first = network.network_address + 1
-    address = first
-    while address in taken:
-        address += 1
-    return address if address in network else first
+def _overlap(one: Network, other: Network) -> bool:
+    if isinstance(one, IPv4Network):
+        return isinstance(other, IPv4Network) and one.overlaps(other)
+    return isinstance(other, IPv6Network) and one.overlaps(other)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MOST_S = 2**63 / 1e9
+"""Go counts nanoseconds in 64 bits."""
 
 
 def parse_duration(text: str) -> float:
@@ -15,7 +17,19 @@ def parse_duration(text: str) -> float:
         sign, rest = (-1.0 if rest[0] == "-" else 1.0), rest[1:]
     if rest == "0":
         return 0.0
-    parts = list(_PART.finditer(rest))
-    if not parts or "".join(part.group(0) for part in parts) != rest:
+    seconds = 0.0
+    position = 0
+    while position < len(rest):
+        part = _PART.match(rest, position)
+        if part is None:
+            break
+        number, unit = part.groups()
+        if not unit:
+            raise ValueError(f'time: missing unit in duration "{text}"')
+        if unit not in _SECONDS:
+            raise ValueError(f'time: unknown unit "{unit}" in duration "{text}"')
+        seconds += float(number) * _SECONDS[unit]
+        position = part.end()
+    if not rest or position < len(rest) or seconds >= _MOST_S:
         raise ValueError(f'time: invalid duration "{text}"')
-    return sign * sum(float(part.group(1)) * _SECONDS[part.group(2)] for part in parts)
+    return sign * seconds

@@ -1,4 +1,8 @@
-"""IP addresses and ranges as the API server takes them: no leading zeros, no zone, no mapped addresses."""
+"""IP addresses and ranges as the API server takes them: no leading zeros, no zone, ranges with a prefix length.
+
+IPv4 addresses mapped into IPv6 are read as IPv6; :mod:`netlab.objects.address_validation` refuses them where the API
+server does.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ def parse_ip(text: str) -> Address | None:
 def parse_cidr(text: str) -> Network | None:
     """The range; host bits are masked, as net.ParseCIDR does."""
     try:
-        return ip_network(text, strict=False) if "/" in text and "%" not in text else None
+        return ip_network(text, strict=False) if _has_prefix_length(text) else None
     except ValueError:
         return None
 
@@ -42,9 +46,15 @@ def parse_cidr(text: str) -> Network | None:
 def parse_interface(text: str) -> Interface | None:
     """An address with a prefix length, host bits kept."""
     try:
-        return ip_interface(text) if "/" in text and "%" not in text else None
+        return ip_interface(text) if _has_prefix_length(text) else None
     except ValueError:
         return None
+
+
+def _has_prefix_length(text: str) -> bool:
+    """Python takes a netmask too."""
+    length = text.partition("/")[2]
+    return length.isascii() and length.isdigit() and "%" not in text
 
 
 def ip_fault(text: str) -> str | None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import field
 
+from netlab.objects.address_validation import validate_ip
 from netlab.objects.field import FieldError, duplicate, invalid, required, unsupported
-from netlab.objects.ip import CIDR_WORDS, IP_WORDS, parse_cidr, parse_ip
+from netlab.objects.ip import CIDR_WORDS, parse_cidr
 from netlab.objects.meta import Object, ObjectMeta
 from netlab.objects.names import dns1123_label_fault, dns1123_subdomain_fault
 from netlab.objects.proxyconfig import MODES
@@ -124,8 +125,7 @@ def _hosts(spec: LabSpec) -> list[FieldError]:
                 errors.append(invalid(f"{path}.name", host.name, "this is the name of the lab's router"))
             seen.add(host.name)
             for position, text in enumerate(host.addresses):
-                if parse_ip(text) is None:
-                    errors.append(invalid(f"{path}.addresses[{position}]", text, IP_WORDS))
+                errors += validate_ip(f"{path}.addresses[{position}]", text)
     for index, node in enumerate(spec.nodes):
         errors += _families(f"spec.nodes[{index}].podCIDRs", node.pod_cidrs)
     return errors
@@ -145,7 +145,7 @@ def _families(path: str, texts: Sequence[str], *, needed: bool = False) -> list[
 def parse_port_range(text: str) -> tuple[int, int] | None:
     """First and last port of "30000-32767"; None where the text is no such range."""
     first, dash, last = text.partition("-")
-    if not dash or not first.isdigit() or not last.isdigit():
+    if not dash or not all(port.isascii() and port.isdigit() and len(port) <= 5 for port in (first, last)):
         return None
     low, high = int(first), int(last)
     return (low, high) if 1 <= low <= high <= 65535 else None

@@ -5,6 +5,7 @@ Source: k8s.io/kube-proxy/config/v1alpha1 and kubernetes/pkg/proxy/apis/config (
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from msgspec import field
@@ -17,20 +18,30 @@ from netlab.objects.meta import Object
 API_VERSION = "kubeproxy.config.k8s.io/v1alpha1"
 MODES = ("iptables", "ipvs", "nftables", "userspace")
 DETECT_LOCAL_MODES = ("BridgeInterface", "ClusterCIDR", "InterfaceNamePrefix", "NodeCIDR")
+SYNC_PERIOD = "30s"
+MIN_SYNC_PERIOD = "1s"
+CONFIG_SYNC_PERIOD = "15m0s"
 IPVS_SCHEDULERS = ("rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh")
 
 
-class IPTables(Object):
+class Periods(Object):
+    """How often a mode's rules are brought in: at least, and at most."""
+
+    sync_period: str = SYNC_PERIOD
+    min_sync_period: str = MIN_SYNC_PERIOD
+
+    def __post_init__(self) -> None:
+        self.sync_period = _unless_zero(self.sync_period, SYNC_PERIOD)
+        self.min_sync_period = _unless_zero(self.min_sync_period, MIN_SYNC_PERIOD)
+
+
+class IPTables(Periods):
     masquerade_bit: int | None = None
     masquerade_all: bool = False
     localhost_node_ports: bool | None = None
-    sync_period: str = "30s"
-    min_sync_period: str = "1s"
 
 
-class IPVS(Object):
-    sync_period: str = "30s"
-    min_sync_period: str = "1s"
+class IPVS(Periods):
     scheduler: str = ""
     exclude_cidrs: list[str] = field(default_factory=list, name="excludeCIDRs")
     strict_arp: bool = field(default=False, name="strictARP")
@@ -39,11 +50,9 @@ class IPVS(Object):
     udp_timeout: str = "0s"
 
 
-class NFTables(Object):
+class NFTables(Periods):
     masquerade_bit: int | None = None
     masquerade_all: bool = False
-    sync_period: str = "30s"
-    min_sync_period: str = "1s"
 
 
 class DetectLocal(Object):
@@ -90,7 +99,10 @@ class KubeProxyConfiguration(Object):
     windows_run_as_service: bool = False
     oom_score_adj: int | None = None
     port_range: str = ""
-    config_sync_period: str = "15m0s"
+    config_sync_period: str = CONFIG_SYNC_PERIOD
+
+    def __post_init__(self) -> None:
+        self.config_sync_period = _unless_zero(self.config_sync_period, CONFIG_SYNC_PERIOD)
 
     @property
     def proxy_mode(self) -> str:
@@ -104,6 +116,13 @@ class KubeProxyConfiguration(Object):
         return [each.strip() for each in listed if each.strip()]
 
 
+def _unless_zero(period: str, default: str) -> str:
+    """Zero is a period that is not given: kubeadm writes out all of them so."""
+    with suppress(ValueError):
+        return period if parse_duration(period) else default
+    return period
+
+
 def validate(config: KubeProxyConfiguration) -> list[FieldError]:
     """Every fault that kube-proxy would refuse to start with. Mode userspace is allowed: the lab still has it."""
     errors: list[FieldError] = []
@@ -111,6 +130,7 @@ def validate(config: KubeProxyConfiguration) -> list[FieldError]:
         errors.append(unsupported("mode", config.mode, MODES))
     if config.detect_local_mode and config.detect_local_mode not in DETECT_LOCAL_MODES:
         errors.append(unsupported("detectLocalMode", config.detect_local_mode, DETECT_LOCAL_MODES))
+    errors += _interfaces(config)
     errors += _cluster_cidrs(config)
     for name, bit in (("iptables", config.iptables.masquerade_bit), ("nftables", config.nftables.masquerade_bit)):
         if bit is not None and not 0 <= bit <= 31:
@@ -126,9 +146,22 @@ def validate(config: KubeProxyConfiguration) -> list[FieldError]:
                 errors.append(invalid(f"nodePortAddresses[{index}]", cidr, "may not be combined with other values"))
         elif parse_cidr(cidr) is None:
             errors.append(invalid(f"nodePortAddresses[{index}]", cidr, CIDR_WORDS))
+    for name, count in (("maxPerCore", config.conntrack.max_per_core), ("min", config.conntrack.min)):
+        if count is not None and count < 0:
+            errors.append(invalid(f"conntrack.{name}", count, "must be greater than or equal to 0"))
     if config.bind_address and parse_ip(config.bind_address) is None:
         errors.append(invalid("bindAddress", config.bind_address, IP_WORDS))
     return errors + _periods(config)
+
+
+def _interfaces(config: KubeProxyConfiguration) -> list[FieldError]:
+    """What the modes of detection that look at interfaces need."""
+    local = config.detect_local
+    if config.detect_local_mode == "BridgeInterface" and not local.bridge_interface:
+        return [invalid("detectLocal.bridgeInterface", "", "must not be empty")]
+    if config.detect_local_mode == "InterfaceNamePrefix" and not local.interface_name_prefix:
+        return [invalid("detectLocal.interfaceNamePrefix", "", "must not be empty")]
+    return []
 
 
 def _cluster_cidrs(config: KubeProxyConfiguration) -> list[FieldError]:

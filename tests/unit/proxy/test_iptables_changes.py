@@ -288,6 +288,18 @@ def test_a_shared_chain_longer_than_a_transaction_never_loses_a_rule_that_stays(
     assert_equal(kernel, state.wanted())
 
 
+def test_rules_in_another_order_are_put_right_without_losing_one() -> None:
+    state, kernel = services_of(40), FakeIptables()
+    run(kernel, state.full_change(kernel.read()), None)
+    kernel.tables["nat"]["KUBE-SERVICES"].reverse()
+
+    def look() -> None:
+        assert all(intact(kernel, rules) for rules in state.ports.values())
+
+    run(kernel, state.full_change(kernel.read()), 1, look)
+    assert_equal(kernel, state.wanted())
+
+
 def test_a_chain_that_somebody_elses_rule_leads_to_is_emptied_and_kept() -> None:
     state, kernel = services_of(2), FakeIptables()
     run(kernel, state.full_change(kernel.read()), None)

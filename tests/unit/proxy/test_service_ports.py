@@ -106,6 +106,11 @@ def test_policies(spec: str, external: bool, internal: bool, cluster_used: bool,
     assert (port.uses_cluster_endpoints, port.uses_local_endpoints) == (cluster_used, local_used)
 
 
+def test_a_policy_for_strangers_is_void_where_none_can_come() -> None:
+    (port,) = ports("clusterIP: 10.96.0.5, ports: [{port: 80}], type: LoadBalancer, externalTrafficPolicy: Local")
+    assert (port.uses_cluster_endpoints, port.uses_local_endpoints) == (True, False)
+
+
 def test_a_port_that_is_only_inside_uses_local_endpoints_alone() -> None:
     (port,) = ports("clusterIP: 10.96.0.5, ports: [{port: 80}], internalTrafficPolicy: Local")
     assert (port.uses_cluster_endpoints, port.uses_local_endpoints) == (False, True)
