@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pytest
 
@@ -33,45 +33,56 @@ def run_in_sandbox(function: Callable[[], T]) -> T:
     Nothing of what it makes outlives it: the sandbox ends with it.
     """
     read, write = os.pipe()
+    pid_read, pid_write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(read)
-        status = 1
-        try:
-            from netlab.kernel import sandbox
-
-            sandbox.enter(lambda pid: os.write(write, pid.to_bytes(4)), [ROOT, Path(sys.prefix), Path(sys.base_prefix)])
-            try:
-                outcome: tuple[str, Any] = ("value", function())
-            except BaseException:
-                outcome = ("error", traceback.format_exc())
-            with os.fdopen(write, "wb") as pipe:
-                pipe.write(pickle.dumps(outcome))
-            status = 0
-        finally:
-            os._exit(status)
+        _become_sandbox(function, pid_write, write)
     os.close(write)
+    os.close(pid_write)
     try:
-        data = _read_all(read)
+        os.waitpid(child, 0)
+        init = int.from_bytes(os.read(pid_read, 4))
+        data = _read_all(read, init)
     finally:
         os.close(read)
-        os.waitpid(child, 0)
-    assert len(data) > 4, "the sandbox ended without a word"
-    kind, value = pickle.loads(data[4:])
+        os.close(pid_read)
+    assert data, "the sandbox ended without a word"
+    kind, value = pickle.loads(data)
     if kind == "error":
         raise SandboxFailure(value)
     result: T = value
     return result
 
 
-def _read_all(descriptor: int) -> bytes:
+def _become_sandbox(function: Callable[[], object], pid_write: int, write: int) -> NoReturn:
+    status = 1
+    try:
+        from netlab.kernel import sandbox
+
+        def report(pid: int) -> None:
+            os.write(pid_write, pid.to_bytes(4))
+
+        sandbox.enter(report, [ROOT, Path(sys.prefix), Path(sys.base_prefix)])
+        try:
+            outcome: tuple[str, Any] = ("value", function())
+        except BaseException:
+            outcome = ("error", traceback.format_exc())
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(pickle.dumps(outcome))
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _read_all(descriptor: int, init: int) -> bytes:
+    """What the sandbox has to say; where it says nothing for long, its first process is ended."""
     data = b""
     while True:
         readable, _, _ = select.select([descriptor], [], [], SANDBOX_S)
         if not readable:
-            if len(data) >= 4:
+            if init:
                 with suppress(ProcessLookupError):
-                    os.kill(int.from_bytes(data[:4]), signal.SIGKILL)
+                    os.kill(init, signal.SIGKILL)
             raise TimeoutError(f"the sandbox did not answer within {SANDBOX_S} s")
         piece = os.read(descriptor, 65536)
         if not piece:

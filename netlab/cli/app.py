@@ -1,16 +1,18 @@
-"""The ``kube-netlab`` command."""
+"""The words of the ``kube-netlab`` command: its subcommands, options and help."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from netlab.cli.labs import down_command, ls_command, up_command
-from netlab.cli.output import Format, print_error
-from netlab.cli.walk import walk_command
-from netlab.model.errors import EXIT_MACHINE, EXIT_NO, NetlabError
+from netlab.cli.output import as_format
+from netlab.cli.usage import bad_usage
+from netlab.cli.walk import as_seconds, walk_command
+from netlab.model.errors import EXIT_BAD_INPUT, EXIT_DONE
 from netlab.model.text import Message, user_language
 
 HELP = Message(
@@ -18,7 +20,6 @@ HELP = Message(
     en="A network lab for Kubernetes Services: real rules, real packets, and what happened to them, hop by hop.",
     zh="Kubernetes Service 网络实验室：真实的规则，真实的数据包，逐跳展示发生了什么。",
 )
-INTERRUPTED = Message("cli.interrupted", en="interrupted", zh="已中断")
 
 
 def t(message: Message) -> str:
@@ -69,7 +70,7 @@ app = typer.Typer(
     help=t(HELP), no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
 
-Output = Annotated[Format, typer.Option("-o", "--output", help=t(HELP_OUTPUT))]
+Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help=t(HELP_OUTPUT))]
 
 
 @app.command("walk", help=t(HELP_WALK))
@@ -81,11 +82,12 @@ def walk(
     mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
     pcap: Annotated[str | None, typer.Option("--pcap", metavar="F.pcapng", help=t(HELP_PCAP))] = None,
     packet: Annotated[str | None, typer.Option("--packet", metavar="LAYERS", help=t(HELP_PACKET))] = None,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help=t(HELP_TIMEOUT))] = 2.0,
-    output: Output = Format.TABLE,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="S", help=t(HELP_TIMEOUT))] = "2",
+    output: Output = "table",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help=t(HELP_VERBOSE))] = False,
 ) -> None:
-    raise typer.Exit(walk_command(lab, sender, to, proto, mode, pcap, packet, timeout, output, verbose=verbose))
+    seconds, form = as_seconds(timeout), as_format(output)
+    raise typer.Exit(walk_command(lab, sender, to, proto, mode, pcap, packet, seconds, form, verbose=verbose))
 
 
 @app.command("up", help=t(HELP_UP))
@@ -94,9 +96,9 @@ def up(
     mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="N", help=t(HELP_NAME))] = None,
     detach: Annotated[bool, typer.Option("--detach", help=t(HELP_DETACH))] = False,
-    output: Output = Format.TABLE,
+    output: Output = "table",
 ) -> None:
-    raise typer.Exit(up_command(lab, mode, name, output, detach=detach))
+    raise typer.Exit(up_command(lab, mode, name, as_format(output), detach=detach))
 
 
 @app.command("down", help=t(HELP_DOWN))
@@ -107,21 +109,18 @@ def down(
 
 
 @app.command("ls", help=t(HELP_LS))
-def ls(output: Output = Format.TABLE) -> None:
-    raise typer.Exit(ls_command(output))
+def ls(output: Output = "table") -> None:
+    raise typer.Exit(ls_command(as_format(output)))
 
 
-def main() -> None:
-    """Run the command; every error that a user can act on becomes one message and an exit status."""
+def run(arguments: Sequence[str]) -> int:
+    """Run the command of these words. Raises :class:`NetlabError`, for faults in the words themselves too."""
     try:
-        app()
-    except NetlabError as error:
-        print_error(error)
-        sys.exit(error.exit_status)
-    except KeyboardInterrupt:
-        print(t(INTERRUPTED), file=sys.stderr)
-        sys.exit(EXIT_NO)
-    except BrokenPipeError:
-        # Whoever read our output has enough of it.
-        sys.stderr.close()
-        sys.exit(EXIT_MACHINE)
+        return int(app(list(arguments), "kube-netlab", standalone_mode=False) or EXIT_DONE)
+    except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error, file=sys.stderr)
+            return EXIT_BAD_INPUT
+        if hasattr(error, "format_message"):
+            raise bad_usage(error) from error
+        raise

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
+_CLOSING = "，。；：、！？）》」”’…"
+_OPENING = "（《「“‘"
+
 
 def pad(text: str, width: int) -> str:
     """The text, filled up with spaces to ``width`` cells."""
@@ -28,23 +31,19 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """What may not be cut: words with the space behind them, single wide characters with punctuation behind them."""
+    """What may not be cut: words and single wide characters, with the spaces and closing punctuation behind them."""
     piece = ""
     for character in text:
-        if character in "，。；：、）》" or (character == " " and piece):
-            yield piece + character
+        if piece and _may_part(piece[-1], character):
+            yield piece
             piece = ""
-        elif cell_len(character) == 2:
-            if piece and not (len(piece) == 1 and cell_len(piece) == 2):
-                yield piece
-                piece = ""
-            elif piece:
-                yield piece
-            piece = character
-        else:
-            if piece and cell_len(piece[-1]) == 2:
-                yield piece
-                piece = ""
-            piece += character
+        piece += character
     if piece:
         yield piece
+
+
+def _may_part(one: str, other: str) -> bool:
+    """Whether a line may end between two characters."""
+    if other == " " or other in _CLOSING or one in _OPENING:
+        return False
+    return one == " " or cell_len(one) == 2 or cell_len(other) == 2

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import signal
-import socket
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 import msgspec
 
 from netlab.cli.cells import pad
+from netlab.cli.interrupts import Interrupted
 from netlab.cli.output import Format, console, print_note, print_value
 from netlab.engine import rendezvous
-from netlab.engine.client import EngineClient, connect_to, start_engine
+from netlab.engine.client import connect_to, start_engine
 from netlab.engine.files import read_files
 from netlab.model.errors import EXIT_DONE, BadInput, NetlabError
 from netlab.model.text import Message, user_language
+
+ANSWER_S = 2.0
+"""How long a lab may take to say what it is; it is busy when it is coming up."""
 
 UP = Message(
     "labs.up",
@@ -43,37 +44,30 @@ COLUMNS = (
 )
 
 
-class _Terminated(Exception):
-    pass
-
-
 def up_command(lab: Sequence[str], mode: str | None, name: str | None, output: Format, *, detach: bool) -> int:
-    """Build a lab; stay until interrupted, unless detached."""
+    """Build a lab; stay until interrupted, unless detached. Raises :class:`LabFailed` where the lab dies."""
     if name is not None:
         rendezvous.check_name(name)
     sources = read_files(lab)
     folder = rendezvous.directory()
-    listener = rendezvous.Listener(folder)
-    try:
-        with start_engine(listener.socket, folder) as client:
-            own_name, notes = client.load(sources, mode)
-            name = name or own_name
-            listener.publish(name)
-            client.call("engine.named", name=f"{name}{rendezvous.SUFFIX}")
-            for note in notes:
-                print_note(note)
-            described = client.start() | {"name": name}
-            if detach:
-                client.call("engine.detach")
-                assert client.process is not None
-                client.process.detached = True
+    with rendezvous.Listener(folder) as listener, start_engine(listener.socket, folder) as client:
+        listener.socket.close()
+        own_name, notes = client.load(sources, mode)
+        name = name or own_name
+        listener.publish(name)
+        client.call("engine.named", name=f"{name}{rendezvous.SUFFIX}")
+        for note in notes:
+            print_note(note)
+        described = client.start() | {"name": name}
+        if detach:
+            listener.keep()
+            client.detach()
+        try:
             _tell_up(described, output, detach=detach)
             if not detach:
-                _wait(client)
-    finally:
-        if not (detach and listener.path is not None and rendezvous.is_alive(listener.path)):
-            listener.withdraw()
-        listener.close()
+                client.wait_closed()
+        except Interrupted:
+            return EXIT_DONE
     return EXIT_DONE
 
 
@@ -93,22 +87,6 @@ def _tell_up(described: dict[str, Any], output: Format, *, detach: bool) -> None
     console().print(text.in_language(user_language()), markup=False)
 
 
-def _wait(client: EngineClient) -> None:
-    """Until Ctrl-C, a termination signal, or the lab's own end."""
-
-    def stop(_: int, __: FrameType | None) -> None:
-        raise _Terminated
-
-    old = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        client.wait_closed()
-    except _Terminated:
-        return
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-
 def down_command(name: str | None) -> int:
     """End a lab, and return when it has ended."""
     if name is None:
@@ -118,11 +96,9 @@ def down_command(name: str | None) -> int:
         if len(labs) > 1:
             raise BadInput(WHICH(names=", ".join(labs)))
         name = next(iter(labs))
-    path = rendezvous.find(name)
-    with connect_to(path) as client:
-        client.call("engine.stop")
-        client.wait_closed()
-    path.unlink(missing_ok=True)
+    with connect_to(rendezvous.find(name)) as client:
+        client.stop()
+    rendezvous.running(rendezvous.directory())
     console().print(DOWN(name=name).in_language(user_language()), markup=False)
     return EXIT_DONE
 
@@ -133,9 +109,9 @@ def ls_command(output: Format) -> int:
     for name, path in rendezvous.running(rendezvous.directory()).items():
         try:
             with connect_to(path) as client:
-                client.connection.settimeout(5)
+                client.connection.settimeout(ANSWER_S)
                 found.append({**client.call("lab.describe"), "name": name})
-        except (NetlabError, OSError, socket.timeout):  # noqa: UP041
+        except NetlabError:
             # It is coming up, or it has just ended.
             found.append({"name": name, "mode": "?", "nodes": [], "clients": [], "pods": 0, "services": 0, "notes": []})
     if output is not Format.TABLE:

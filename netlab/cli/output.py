@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from enum import Enum
 from typing import Any
@@ -9,11 +10,22 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from netlab.model.errors import NetlabError
+from netlab.model.errors import EXIT_NO, BadInput, NetlabError
 from netlab.model.text import Message, Text, user_language
+
+LONGEST_LINE = 1000
+"""Most characters of one line of a message; a lab file may hold longer values than anybody can read."""
 
 ERROR = Message("output.error", en="error: {text}", zh="错误：{text}")
 NOTE = Message("output.note", en="note: {text}", zh="提示：{text}")
+INTERRUPTED = Message("output.interrupted", en="interrupted", zh="已中断")
+BAD_FORMAT = Message(
+    "output.bad-format",
+    en='-o: "{text}" is none of {allowed}',
+    zh='-o："{text}" 不是 {allowed} 之一',
+)
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Format(str, Enum):  # noqa: UP042
@@ -22,6 +34,14 @@ class Format(str, Enum):  # noqa: UP042
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+
+
+def as_format(text: str) -> Format:
+    """Raises :class:`BadInput`."""
+    allowed = [each.value for each in Format]
+    if text not in allowed:
+        raise BadInput(BAD_FORMAT(text=text, allowed=", ".join(allowed)))
+    return Format(text)
 
 
 def console() -> Console:
@@ -41,8 +61,30 @@ def print_value(value: Any, output: Format) -> None:
 
 
 def print_note(text: Text) -> None:
-    print(NOTE(text=text).in_language(user_language()), file=sys.stderr)
+    _say(NOTE(text=text))
 
 
 def print_error(error: NetlabError) -> None:
-    print(ERROR(text=error.text).in_language(user_language()), file=sys.stderr)
+    _say(ERROR(text=error.text))
+
+
+def print_interrupted() -> int:
+    """Returns the exit status that goes with it."""
+    _say(INTERRUPTED())
+    return EXIT_NO
+
+
+def _say(text: Text) -> None:
+    print(tidy(text.in_language(user_language())), file=sys.stderr)
+
+
+def tidy(text: str) -> str:
+    """A message fit for a terminal: values out of a file may be endless, or move the cursor."""
+    return "\n".join(_tidy_line(line) for line in text.split("\n"))
+
+
+def _tidy_line(line: str) -> str:
+    if len(line) > LONGEST_LINE:
+        half = LONGEST_LINE // 2
+        line = f"{line[:half]} … {line[-half:]}"
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape", "surrogatepass").decode(), line)

@@ -80,6 +80,8 @@ _TOLD_OF_FRAMES = {
     "walk.nobody-there",
     "walk.resets",
     "walk.answers-with-error",
+    "walk.hops-used-up",
+    "walk.nobody-speaks-it",
 }
 _CHANGED_STYLE = "bold #e69f00"
 _QUIET = "dim"

@@ -21,14 +21,25 @@ NEED_TARGET = Message(
 )
 BAD_TIMEOUT = Message(
     "walk.bad-timeout",
-    en="--timeout: {value}: must be greater than 0 and at most 3600 seconds",
-    zh="--timeout：{value}：必须大于 0 且不超过 3600 秒",
+    en='--timeout: "{value}": must be a number greater than 0 and at most 3600 (seconds)',
+    zh='--timeout："{value}"：必须是大于 0 且不超过 3600 的数 (秒)',
 )
 MODE_OF_RUNNING = Message(
     "walk.mode-of-running",
     en="--mode cannot be given for a running lab: {name} runs in mode {mode}",
     zh="不能为正在运行的实验指定 --mode：{name} 以 {mode} 模式运行",
 )
+
+
+def as_seconds(text: str) -> float:
+    """What --timeout takes. Raises :class:`BadInput`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise BadInput(BAD_TIMEOUT(value=text))
+    return value
 
 
 def walk_command(
@@ -47,8 +58,6 @@ def walk_command(
     """Exit status 0 where the probe was answered, 1 where not."""
     if to is None and packet is None:
         raise BadInput(NEED_TARGET())
-    if not 0 < timeout <= 3600:
-        raise BadInput(BAD_TIMEOUT(value=timeout))
     language = user_language()
     with ExitStack() as stack:
         file = OutputFile(pcap) if pcap is not None else None

@@ -8,14 +8,16 @@ socket for others, the folder of sockets.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from netlab.kernel import sandbox
 from netlab.model import jsonrpc
-from netlab.model.errors import EXIT_MACHINE, UNEXPECTED, LabFailed, NetlabError
+from netlab.model.errors import EXIT_MACHINE, NetlabError
 
 
 def main(arguments: list[str]) -> int:
@@ -27,30 +29,36 @@ def main(arguments: list[str]) -> int:
         _tell_failure(first, error)
         return EXIT_MACHINE
     except Exception as error:
-        import traceback
+        from netlab.engine.faults import as_error
 
-        traceback.print_exc()
-        what = f"{type(error).__name__}: {error}"
-        _tell_failure(first, LabFailed(UNEXPECTED(what=what, details="the engine's log")))
+        _tell_failure(first, as_error(error, "engine"))
         return EXIT_MACHINE
     return 0
 
 
 def _run(first: socket.socket, listener: int, directory: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    was_root = os.geteuid() == 0
     code = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2]]
-    sandbox.enter(lambda pid: first.sendall(jsonrpc.notification("engine.started", {"pid": pid})), code)
-    # Pods come from a process that has loaded next to nothing: each of them costs what it touches.
-    from netlab.node import pods
+    sandbox.enter(lambda pid: _tell_started(first, pid), code)
+    try:
+        # Pods come from a process that has loaded next to nothing: each of them costs what it touches.
+        from netlab.node import pods
 
-    pods_zygote = pods.start_zygote()
-    from netlab.node import kube_proxy
+        pods_zygote = pods.start_zygote()
+        from netlab.node import kube_proxy
 
-    proxies_zygote = kube_proxy.start_zygote()
-    import asyncio
+        proxies_zygote = kube_proxy.start_zygote()
+        import asyncio
 
-    from netlab.engine.server import Engine
-    from netlab.lab.lab import Zygotes
+        from netlab.engine.server import Engine
+        from netlab.lab.lab import Zygotes
+    except (ImportError, PermissionError):
+        if was_root:
+            sandbox.check_readable(code)
+        raise
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
@@ -61,12 +69,16 @@ def _run(first: socket.socket, listener: int, directory: int) -> None:
     asyncio.run(serve())
 
 
+def _tell_started(first: socket.socket, pid: int) -> None:
+    """The frontend may have gone; the lab's PID 1 notices by itself."""
+    with suppress(OSError):
+        first.sendall(jsonrpc.notification("engine.started", {"pid": pid}))
+
+
 def _tell_failure(first: socket.socket, error: NetlabError) -> None:
-    try:
+    """Where the frontend has gone, there is nobody to tell."""
+    with suppress(OSError):
         first.sendall(jsonrpc.notification("engine.failed", jsonrpc.error_from(error)))
-    except OSError:
-        # The frontend has gone: there is nobody to tell.
-        return
 
 
 if __name__ == "__main__":

@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import base64
 import os
-import select
-import signal
 import socket
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
+from netlab.engine import process as processes
+from netlab.engine.process import EngineProcess
 from netlab.model import jsonrpc
-from netlab.model.errors import LabFailed
+from netlab.model.errors import UNEXPECTED, BadInput, LabFailed, MachineCannot, NetlabError
 from netlab.model.text import Message, Text
 from netlab.model.walk import Walk
 
@@ -32,10 +28,18 @@ ENDED = Message(
     zh="引擎已退出{details}。",
 )
 LOG_AT = Message("client.log-at", en="; its last words are in {path}", zh="；最后的输出在 {path} 中")
+LOG_IS_IN = Message("client.log-is-in", en=" The log is in {path}.", zh="日志在 {path} 中。")
 NO_DETAILS = Message("client.no-details", en="", zh="")
-
-STOP_S = 5.0
-"""How long an engine may take to end, seconds; then it is killed."""
+NOT_TEXT = Message(
+    "client.not-text",
+    en="the words given for {names} are not UTF-8 text",
+    zh="{names} 的内容不是 UTF-8 文本",
+)
+SILENT = Message(
+    "client.silent",
+    en="the lab does not answer: its engine has been stopped or is stuck",
+    zh="实验没有应答：引擎被暂停或卡住",
+)
 
 
 class EngineClient:
@@ -44,6 +48,7 @@ class EngineClient:
     def __init__(self, connection: socket.socket, process: EngineProcess | None = None) -> None:
         self.connection = connection
         self.process = process
+        self.told_of_end = False
         self._lines = jsonrpc.LineBuffer()
         self._waiting: list[jsonrpc.Message] = []
         self._number = 0
@@ -60,16 +65,16 @@ class EngineClient:
         number = self._number
         try:
             self.connection.sendall(jsonrpc.request(number, method, params))
+        except UnicodeEncodeError as error:
+            names = [name for name, value in params.items() if isinstance(value, str) and not _is_text(value)]
+            raise BadInput(NOT_TEXT(names=", ".join(names))) from error
         except OSError as error:
-            self._raise_failure()
-            raise self._ended() from error
+            raise self._silent_or_ended(error) from error
         while True:
             message = self._next()
-            if message.method == "engine.failed":
-                raise jsonrpc.exception_from(msgspec.convert(message.params, jsonrpc.Error))
             if message.id == number:
                 if message.error is not None:
-                    raise jsonrpc.exception_from(message.error)
+                    raise self._failure(message.error)
                 return message.result
 
     def wait_notification(self, method: str) -> Any:
@@ -78,41 +83,64 @@ class EngineClient:
             message = self._next()
             if message.method == method:
                 return message.params
-            if message.method == "engine.failed":
-                raise jsonrpc.exception_from(msgspec.convert(message.params, jsonrpc.Error))
 
     def wait_closed(self) -> None:
-        """Until the engine closes the connection."""
-        with suppress(OSError):
-            while self.connection.recv(65536):
-                pass
+        """Until the engine closes the connection. Raises :class:`LabFailed` where it has not said that it ends."""
+        try:
+            while True:
+                self._next()
+        except LabFailed:
+            if not self.told_of_end:
+                raise
 
     def _next(self) -> jsonrpc.Message:
+        """The next message. Raises what an engine that fails says, and :class:`LabFailed` at the end of them all."""
         while not self._waiting:
             try:
                 data = self.connection.recv(1024 * 1024)
-            except ConnectionError as error:
-                raise self._ended() from error
+            except OSError as error:
+                raise self._silent_or_ended(error) from error
             if not data:
                 raise self._ended()
             self._waiting += [jsonrpc.decode(line) for line in self._lines.feed(data)]
-        return self._waiting.pop(0)
+        message = self._waiting.pop(0)
+        if message.method == "engine.failed":
+            raise jsonrpc.exception_from(msgspec.convert(message.params, jsonrpc.Error))
+        self.told_of_end |= message.method == "engine.ending"
+        return message
 
-    def _raise_failure(self) -> None:
-        """If the engine said why it failed before it went, raise that."""
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        if readable:
-            self.wait_notification("engine.failed")
+    def _silent_or_ended(self, error: OSError) -> NetlabError:
+        """What an error of the connection means: if the engine said why it failed before it went, that."""
+        if isinstance(error, TimeoutError):
+            return LabFailed(SILENT())
+        if isinstance(error, BrokenPipeError):
+            try:
+                while True:
+                    self._next()
+            except NetlabError as reason:
+                return reason
+        return self._ended()
 
     def _ended(self) -> LabFailed:
-        details = self.process.last_words() if self.process is not None else NO_DETAILS()
-        return LabFailed(ENDED(details=details))
+        words = self.process.last_words() if self.process is not None else b""
+        return LabFailed(ENDED(details=_log_text(words, LOG_AT)))
+
+    def _failure(self, error: jsonrpc.Error) -> NetlabError:
+        """An error that the engine answered with; one that it did not foresee, with the engine's log."""
+        exception = jsonrpc.exception_from(error)
+        if exception.text.id != UNEXPECTED.id:
+            return exception
+        words = b""
+        with suppress(NetlabError):
+            words = base64.b64decode(self.call("engine.log"))
+        log = _log_text(words, LOG_IS_IN)
+        return LabFailed(Text(exception.text.id, exception.text.en + log.en, exception.text.zh + log.zh))
 
     # What frontends do
 
     def load(self, sources: Sequence[tuple[str, bytes]], mode: str | None) -> tuple[str, list[Text]]:
         """Have files read: (name, contents) each. Returns the lab's name and what is worth telling."""
-        encoded = [{"name": name, "data": base64.b64encode(data).decode()} for name, data in sources]
+        encoded = [{"name": _shown(name), "data": base64.b64encode(data).decode()} for name, data in sources]
         result = self.call("lab.load", sources=encoded, mode=mode)
         return result["name"], msgspec.convert(result["notes"], list[Text])
 
@@ -150,54 +178,61 @@ class EngineClient:
             size += len(pieces[-1])
         return msgspec.convert(result["walk"], Walk), b"".join(pieces)
 
+    def detach(self) -> None:
+        """Have the engine go on when its frontends have gone."""
+        self.call("engine.detach")
+        if self.process is not None:
+            self.process.detached = True
+
+    def stop(self) -> None:
+        """End the engine, whoever started it, and return when it has ended; one that does not answer is killed."""
+        lab = processes.lab_at(self.connection)
+        patience = processes.STOP_S
+        self.connection.settimeout(patience)
+        try:
+            self.call("engine.stop")
+            self.wait_closed()
+        except LabFailed:
+            if lab is None:
+                raise
+            patience = 0
+        finally:
+            if lab is not None:
+                processes.wait_or_kill(lab, patience)
+                os.close(lab)
+
     def close(self) -> None:
         """Close the connection; an engine that this client started, and that is not detached, is waited for."""
         self.connection.close()
         if self.process is not None:
             self.process.finish()
 
-
-class EngineProcess:
-    """An engine that this process has started, as its child (or, once detached, as nobody's)."""
-
-    def __init__(self, pid: int, log: IO[bytes]) -> None:
-        self.pid = pid
-        self._log = log
-        self.detached = False
-
-    def finish(self) -> None:
-        """Wait for the engine's end; kill it if it takes too long."""
-        if self.detached:
-            return
-        deadline = time.monotonic() + STOP_S
-        pidfd = os.pidfd_open(self.pid) if _is_child(self.pid) else None
-        if pidfd is None:
-            return
-        try:
-            readable, _, _ = select.select([pidfd], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            with suppress(ChildProcessError):
-                os.waitpid(self.pid, 0)
-        finally:
-            os.close(pidfd)
-
-    def last_words(self) -> Text:
-        """What the engine wrote to its log, put where the user can read it."""
-        self._log.seek(0)
-        words = self._log.read()
-        if not words:
-            return NO_DETAILS()
-        with tempfile.NamedTemporaryFile("wb", prefix="kube-netlab-", suffix=".log", delete=False) as file:
-            file.write(words)
-        return LOG_AT(path=file.name)
+    def abandon(self) -> None:
+        """Close in the middle of starting the engine, which may or may not have come so far as to tell its pid."""
+        if self.process is not None and not self.process.pid:
+            self.connection.setblocking(False)
+            with suppress(NetlabError):
+                self.process.pid = self.wait_notification("engine.started")["pid"]
+        self.close()
 
 
-def _is_child(pid: int) -> bool:
+def _is_text(value: str) -> bool:
     try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None or True
-    except ChildProcessError:
+        value.encode()
+    except UnicodeEncodeError:
         return False
+    return True
+
+
+def _shown(name: str) -> str:
+    """A file's name as text; names are bytes, and need not be any."""
+    return os.fsencode(name).decode(errors="replace")
+
+
+def _log_text(words: bytes, message: Message) -> Text:
+    """Where the words have been put for the user to read; nothing where there are none."""
+    path = processes.save_log(words) if words else None
+    return message(path=path) if path is not None else NO_DETAILS()
 
 
 def start_engine(listener: socket.socket | None = None, folder: Path | None = None) -> EngineClient:
@@ -206,49 +241,28 @@ def start_engine(listener: socket.socket | None = None, folder: Path | None = No
     ``listener`` and ``folder`` (where its socket has its name) let other frontends find it. Raises
     :class:`MachineCannot` where the machine lacks what a sandbox needs.
     """
-    from netlab.kernel import libc
-
-    ours, theirs = socket.socketpair()
-    log = tempfile.TemporaryFile("w+b")  # noqa: SIM115
-    inherited = [theirs.fileno()]
-    arguments = [str(theirs.fileno())]
-    directory = None
-    if listener is not None and folder is not None:
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        inherited += [listener.fileno(), directory]
-        arguments += [str(listener.fileno()), str(directory)]
-    # The engine's first process ends as soon as the sandbox stands; the lab's PID 1 becomes our child then.
-    libc.prctl(libc.PR_SET_CHILD_SUBREAPER, 1)
     try:
-        first = subprocess.Popen(
-            [sys.executable, "-m", "netlab.engine", *arguments],
-            pass_fds=inherited,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"} if os.geteuid() == 0 else None,
-        )
-        theirs.close()
-        if directory is not None:
-            os.close(directory)
-        client = EngineClient(ours)
-        try:
-            started = client.wait_notification("engine.started")
-        except LabFailed as error:
-            client.process = EngineProcess(first.pid, log)
-            first.wait()
-            raise client._ended() from error
-        finally:
-            first.wait()
-        client.process = EngineProcess(started["pid"], log)
-        return client
-    finally:
-        libc.prctl(libc.PR_SET_CHILD_SUBREAPER, 0)
+        ours, theirs = socket.socketpair()
+    except OSError as error:
+        raise MachineCannot(processes.CANNOT_START(error=error.strerror)) from error
+    process = EngineProcess()
+    client = EngineClient(ours, process)
+    try:
+        with process.launched(theirs, listener, folder) as first:
+            if not processes.has_word(ours, first):
+                raise client._ended()
+            process.pid = client.wait_notification("engine.started")["pid"]
+    except BaseException:
+        client.abandon()
+        raise
+    return client
 
 
 def connect_to(path: Path) -> EngineClient:
-    """Be a further frontend of a running engine. Raises OSError."""
+    """Be a further frontend of a running engine. Raises :class:`BadInput` where there is none any more."""
     from netlab.engine import rendezvous
 
-    return EngineClient(rendezvous.connect(path))
+    try:
+        return EngineClient(rendezvous.connect(path))
+    except OSError as error:
+        raise rendezvous.not_running(path.name.removesuffix(rendezvous.SUFFIX)) from error

@@ -14,13 +14,15 @@ import secrets
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 
 from netlab.model.errors import BadInput, MachineCannot
 from netlab.model.text import Message
 
 SUFFIX = ".sock"
+BACKLOG = 16
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 BAD_NAME = Message(
@@ -57,7 +59,8 @@ def directory() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = Path(runtime) / "kube-netlab" if runtime else Path("/tmp") / f"kube-netlab-{os.getuid()}"
     try:
-        path.mkdir(mode=0o700, parents=False, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
         status = path.lstat()
     except OSError as error:
         raise MachineCannot(NO_ROOM(directory=path, error=error.strerror)) from error
@@ -73,79 +76,109 @@ def check_name(name: str) -> None:
 
 
 class Listener:
-    """A listening socket that has no name yet; :meth:`publish` gives it one."""
+    """A listening socket that has no name yet; :meth:`publish` gives it one. Within ``with`` it is there.
+
+    The name is taken away at the end of the ``with`` block, unless :meth:`keep` was called and somebody else goes on
+    listening.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._hidden = folder / f".{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
-        self.path: Path | None = None
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._path = folder / f".{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        self._inode: int | None = None
+        self._kept = False
+
+    def __enter__(self) -> Listener:
         try:
-            old = os.umask(0o177)
-            try:
-                self.socket.bind(str(self._hidden))
-            finally:
-                os.umask(old)
-            self.socket.listen(16)
-        except OSError as error:
-            self.close()
-            raise MachineCannot(NO_ROOM(directory=folder, error=error.strerror)) from error
+            with _locked(self.folder) as descriptor:
+                # Others who come by must not find it before it listens: they would take it for a dead one.
+                old = os.umask(0o177)
+                try:
+                    self.socket.bind(_address(descriptor, self._path))
+                finally:
+                    os.umask(old)
+                self._inode = self._path.stat().st_ino
+                self.socket.listen(BACKLOG)
+        except BaseException as error:
+            self._end()
+            if isinstance(error, OSError):
+                raise MachineCannot(NO_ROOM(directory=self.folder, error=error.strerror)) from error
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
 
     def publish(self, name: str) -> None:
         """Let others find the lab by its name. Raises :class:`BadInput` where a running lab has it."""
         check_name(name)
         path = self.folder / f"{name}{SUFFIX}"
         with _locked(self.folder):
-            if path.exists():
-                if is_alive(path):
-                    raise BadInput(BUSY(name=name))
-                path.unlink()
+            if os.path.lexists(path) and is_alive(path):
+                raise BadInput(BUSY(name=name))
             try:
-                os.rename(self._hidden, path)
+                os.rename(self._path, path)
             except OSError as error:
                 raise MachineCannot(NO_ROOM(directory=self.folder, error=error.strerror)) from error
-        self.path = path
+            self._path = path
 
-    def withdraw(self) -> None:
-        """Take the name away again."""
-        for path in (self._hidden, self.path):
-            if path is not None:
-                path.unlink(missing_ok=True)
+    def keep(self) -> None:
+        """Leave the name where it is, for whoever has inherited the socket."""
+        self._kept = True
 
-    def close(self) -> None:
-        """Close this end of the socket; whoever has inherited it goes on listening."""
+    def _end(self) -> None:
         self.socket.close()
-        self._hidden.unlink(missing_ok=True)
+        if self._kept and is_alive(self._path):
+            return
+        with suppress(FileNotFoundError, MachineCannot), _locked(self.folder):
+            # Another lab may have the name by now.
+            if self._inode in (None, self._path.stat().st_ino):
+                self._path.unlink()
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Alone in the folder: two who want one name come one after the other."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _locked(folder: Path) -> Iterator[int]:
+    """Alone in the folder: two who want one name come one after the other. Yields the folder's descriptor."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise MachineCannot(NO_ROOM(directory=folder, error=error.strerror)) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
+def _address(folder: int, path: Path) -> str:
+    """A socket's address by way of its folder's descriptor: at most 107 bytes, however long the path is."""
+    return f"/proc/self/fd/{folder}/{path.name}"
+
+
 def is_alive(path: Path) -> bool:
-    """Whether somebody listens at the socket."""
+    """Whether somebody listens at the socket; also where nobody accepts at the moment."""
     try:
-        connect(path).close()
+        connect(path, blocking=False).close()
     except OSError as error:
         return error.errno not in (errno.ECONNREFUSED, errno.ENOENT)
     return True
 
 
-def connect(path: Path) -> socket.socket:
+def connect(path: Path, *, blocking: bool = True) -> socket.socket:
     """A connection to the lab behind a socket. Raises OSError."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        connection.connect(str(path))
+        connection.setblocking(blocking)
+        connection.connect(_address(folder, path))
     except OSError:
         connection.close()
         raise
+    finally:
+        os.close(folder)
     return connection
 
 
@@ -158,14 +191,21 @@ def running(folder: Path) -> dict[str, Path]:
                 if not path.name.startswith("."):
                     found[path.name.removesuffix(SUFFIX)] = path
             else:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    path.unlink()
     return found
 
 
 def find(name: str) -> Path:
     """The socket of a running lab. Raises :class:`BadInput`, naming those that run."""
     labs = running(directory())
-    if name in labs:
-        return labs[name]
+    if name not in labs:
+        raise not_running(name)
+    return labs[name]
+
+
+def not_running(name: str) -> BadInput:
+    """The error that names those that run."""
+    labs = running(directory())
     known = RUNNING_ARE(names=", ".join(labs)) if labs else NONE_RUNNING()
-    raise BadInput(NOT_RUNNING(name=name, known=known))
+    return BadInput(NOT_RUNNING(name=name, known=known))

@@ -10,7 +10,6 @@ import asyncio
 import base64
 import os
 import socket
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -19,13 +18,17 @@ import msgspec
 
 from netlab.cluster.store import Event, RevisionGone
 from netlab.engine.export import capture_file
+from netlab.engine.faults import as_error
 from netlab.lab.lab import Lab, Zygotes
 from netlab.model import jsonrpc
-from netlab.model.errors import UNEXPECTED, BadInput, LabFailed, NetlabError
+from netlab.model.errors import EXIT_MACHINE, BadInput, LabFailed
 from netlab.model.text import Message
 from netlab.objects.yaml_source import Source
 
 CHUNK = 512 * 1024
+LOG_LIMIT = 1024 * 1024
+STATUS_S = 1.0
+"""How long the fork server may take to tell that a proxy has ended, seconds."""
 BACKLOG_LIMIT = 64 * 1024 * 1024
 """Bytes that may wait for a slow peer before its session is closed."""
 
@@ -105,13 +108,8 @@ class Session(asyncio.Protocol):
             line = jsonrpc.answer(message.id, result) if message.id is not None else b""
         except RevisionGone:
             line = self._failure(message, jsonrpc.Error(jsonrpc.GONE, "Expired: too old resource version"))
-        except NetlabError as error:
-            line = self._failure(message, jsonrpc.error_from(error))
         except Exception as error:
-            traceback.print_exc()
-            what = f"{message.method}: {type(error).__name__}: {error}"
-            fault = LabFailed(UNEXPECTED(what=what, details="the engine's log"))
-            line = self._failure(message, jsonrpc.error_from(fault))
+            line = self._failure(message, jsonrpc.error_from(as_error(error, message.method)))
         if line:
             self.send(line)
 
@@ -130,10 +128,11 @@ class Engine:
         self.directory = directory
         self.socket_name: str | None = None
         self._frontends: set[Session] = set()
-        self._ended = asyncio.Event()
+        self._ending = asyncio.Event()
         self._capture: bytes = b""
         self.methods: dict[str, Method] = {
             "engine.detach": self._detach,
+            "engine.log": self._log,
             "engine.named": self._named,
             "engine.stop": self._stop,
             "lab.load": self._load,
@@ -154,10 +153,11 @@ class Engine:
         server = None
         if listener is not None:
             server = await loop.create_unix_server(lambda: Session(self), sock=listener)
-        await self._ended.wait()
+        await self._ending.wait()
+        # While somebody listens, nobody else can take the name.
+        self._forget_socket()
         if server is not None:
             server.close()
-        self._forget_socket()
 
     def session_opened(self, session: Session) -> None:
         if session.node is None:
@@ -165,14 +165,24 @@ class Engine:
 
     def session_closed(self, session: Session) -> None:
         self._frontends.discard(session)
-        if session.node is None and not self._frontends and not self.detached:
-            self._ended.set()
+        if session.node is not None:
+            asyncio.get_running_loop().call_later(STATUS_S, self._proxy_left, session.node)
+        elif not self._frontends and not self.detached:
+            self._ending.set()
+
+    def _proxy_left(self, node: str) -> None:
+        """A proxy's connection has closed: the fork server has told by now with which status, or has died itself."""
+        process = self.lab.proxies.processes.get(node)
+        if process is not None and process.ended is None:
+            self.lab.proxies.exited(process, EXIT_MACHINE)
 
     async def call(self, session: Session, method: str, params: Mapping[str, Any]) -> Any:
         """Run a method. Raises :class:`NetlabError`."""
         known = self.methods.get(method)
         if known is None:
             raise BadInput(NO_SUCH_METHOD(method=method))
+        if not isinstance(params, Mapping):
+            raise BadInput(BAD_PARAMETERS(method=method, what="an object is expected"))
         try:
             return await known(session, params)
         except KeyError as error:
@@ -191,8 +201,16 @@ class Engine:
         asyncio.get_running_loop().call_soon(self.end)
 
     def end(self) -> None:
-        """Have :meth:`run` return."""
-        self._ended.set()
+        """Have :meth:`run` return, as somebody wants it to: frontends are told that this is no failure."""
+        for session in self._frontends:
+            session.send(jsonrpc.notification("engine.ending", {}))
+        self._ending.set()
+
+    async def _log(self, session: Session, params: Mapping[str, Any]) -> str:
+        """What the engine has written to standard error so far (its frontend gave it a file), in base64."""
+        with suppress(OSError):
+            return base64.b64encode(os.pread(2, LOG_LIMIT, max(0, os.fstat(2).st_size - LOG_LIMIT))).decode()
+        return ""
 
     def _forget_socket(self) -> None:
         """Take the socket's name away. Where another user made it (root did), whoever lists labs next does that."""
@@ -216,7 +234,12 @@ class Engine:
         if not self.loaded or self.started:
             raise BadInput(HAS_LAB() if self.started else NO_LAB())
         self.started = True
-        await self.lab.start()
+        try:
+            await self.lab.start()
+        except LabFailed as error:
+            if self.lab.failed is not None:
+                raise LabFailed(self.lab.failed) from error
+            raise
         return self.lab.describe()
 
     async def _describe(self, session: Session, params: Mapping[str, Any]) -> Any:

@@ -14,6 +14,11 @@ MISSING = Message(
     en="The program {program} is not installed: 'apt install {package}' brings it.",
     zh="没有安装程序 {program}：用 'apt install {package}' 安装。",
 )
+CANNOT_RUN = Message(
+    "programs.cannot-run",
+    en="The program {program} cannot be run: {error}",
+    zh="无法运行程序 {program}：{error}",
+)
 FAILED = Message(
     "programs.failed",
     en="{program} failed in {place} (status {status}): {words}",
@@ -35,7 +40,8 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def find(program: str) -> str:
     """The program's path; an ordinary user's PATH often lacks the sbin folders. Raises :class:`MachineCannot`."""
-    path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:{_PATH}")
+    folders = [*os.environ.get("PATH", "").split(os.pathsep), *_PATH.split(os.pathsep)]
+    path = shutil.which(program, path=os.pathsep.join(each for each in folders if os.path.isabs(each)))
     if path is None:
         raise MachineCannot(MISSING(program=program, package=PACKAGES.get(program, program)))
     return path
@@ -50,16 +56,23 @@ class ProgramFailed(LabFailed):
 
 
 def run(command: list[str], place: str, text: str = "") -> str:
-    """Run a tool and return what it prints. Raises :class:`ProgramFailed` with its own words."""
+    """Run a tool and return what it prints.
+
+    Raises :class:`ProgramFailed` with its own words, and :class:`MachineCannot` where it cannot be run at all.
+    """
     path = find(command[0])
-    result = subprocess.run(
-        [path, *command[1:]],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"PATH": _PATH, "LC_ALL": "C"},
-    )
+    try:
+        result = subprocess.run(
+            [path, *command[1:]],
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            env={"PATH": _PATH, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise MachineCannot(CANNOT_RUN(program=path, error=error.strerror)) from error
     if result.returncode != 0:
         raise ProgramFailed(command[0], place, result.returncode, result.stderr)
     return result.stdout

@@ -4,8 +4,9 @@
 process in the lab and takes back every namespace, link and mount (pid_namespaces(7), user_namespaces(7)).
 
 Nothing of the host is changed. An ordinary user needs no privileges. Started as root, the sandbox maps its root to
-uid 65534 of the host: with real uid 0
-mapped, ``/proc/sys/kernel`` and ``/proc/sys/vm`` of the host would stay writable.
+uid 65534 of the host: with real uid 0 mapped, ``/proc/sys/kernel`` and ``/proc/sys/vm`` of the host would stay
+writable. Root of a user namespace that has no such uid (``unshare --map-root-user``) is an ordinary user outside, and
+is treated like one.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from netlab.kernel import libc
@@ -30,9 +32,8 @@ NO_USER_NAMESPACES = Message(
 )
 ADVICE_MAX = Message(
     "sandbox.advice.max",
-    en="The limit user.max_user_namespaces is {limit}: an administrator can raise it with "
-    "'sysctl user.max_user_namespaces=15000'.",
-    zh="上限 user.max_user_namespaces 为 {limit}：管理员可以用 'sysctl user.max_user_namespaces=15000' 提高它。",
+    en="The limit {setting} is {limit}: an administrator can raise it with 'sysctl {setting}=15000'.",
+    zh="上限 {setting} 为 {limit}：管理员可以用 'sysctl {setting}=15000' 提高它。",
 )
 ADVICE_CLONE = Message(
     "sandbox.advice.clone",
@@ -55,6 +56,13 @@ ADVICE_CONTAINER = Message(
     zh="在容器中，通常是 seccomp 配置所致：请用 '--security-opt seccomp=unconfined --security-opt "
     "systempaths=unconfined' 启动容器，或者使用虚拟机。",
 )
+UNREADABLE = Message(
+    "sandbox.unreadable",
+    en="Started as root, a lab runs as uid {uid}, and that user cannot read {path}: make it readable for others, as in "
+    "'chmod -R o+rX {folder}', or start kube-netlab as an ordinary user.",
+    zh="以 root 启动时，实验以 uid {uid} 运行，而该用户无法读取 {path}：请让其他用户可读，例如 "
+    "'chmod -R o+rX {folder}'，或者以普通用户身份启动 kube-netlab。",
+)
 SETUP_FAILED = Message(
     "sandbox.setup-failed",
     en="The lab's sandbox cannot be set up: {error}. {advice}",
@@ -73,27 +81,47 @@ def enter(report_init: Callable[[int], None], readable: Iterable[Path] = ()) -> 
 
     Raises :class:`MachineCannot`, in the calling process or in the lab's PID 1, naming what is missing.
     """
-    as_root = os.geteuid() == 0
-    if as_root:
-        libc.unshare(libc.CLONE_NEWNS)
-        libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
-        expose(readable, OVERFLOW_ID)
+    who = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
+    as_root = os.geteuid() == 0 and _is_mapped(OVERFLOW_ID)
+    limits = _limits()
     try:
+        if as_root and (closed := _closed(readable, OVERFLOW_ID)):
+            libc.unshare(libc.CLONE_NEWNS)
+            libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
+            expose(closed)
         _enter_user_namespace(as_root)
         libc.unshare(libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS)
     except OSError as error:
-        raise MachineCannot(
-            NO_USER_NAMESPACES(
-                who="root" if as_root else f"uid {os.getuid()}",
-                error=os.strerror(error.errno or 0),
-                advice=_advice(error),
-            )
-        ) from error
+        words = os.strerror(error.errno or 0)
+        raise MachineCannot(NO_USER_NAMESPACES(who=who, error=words, advice=_advice(error, limits))) from error
     child = os.fork()
     if child:
         report_init(child)
         os._exit(0)
     _become_init()
+
+
+def _is_mapped(uid: int) -> bool:
+    """Whether a uid exists in this user namespace."""
+    with suppress(OSError):
+        for line in Path("/proc/self/uid_map").read_text().splitlines():
+            first, _, count = (int(each) for each in line.split())
+            if first <= uid < first + count:
+                return True
+    return False
+
+
+def check_readable(paths: Iterable[Path]) -> None:
+    """Raises :class:`MachineCannot` where this process, started as root and no longer root, cannot read the program.
+
+    ``paths`` are those that :func:`enter` got. To be called when something could not be imported.
+    """
+    for folder in paths:
+        parts = [folder.glob(pattern) for pattern in ("netlab", "netlab/**/*", "lib/python3*/site-packages/*")]
+        for each in chain([folder], *parts):
+            needed = os.R_OK | os.X_OK if each.is_dir() else os.R_OK
+            if each.name != "__pycache__" and not os.access(each, needed):
+                raise MachineCannot(UNREADABLE(uid=OVERFLOW_ID, path=each, folder=folder))
 
 
 def _enter_user_namespace(as_root: bool) -> None:
@@ -144,9 +172,17 @@ def _become_init() -> None:
         raise MachineCannot(SETUP_FAILED(error=error.strerror, advice=_advice(error))) from error
 
 
-def _advice(error: OSError) -> object:
-    if error.errno == errno.ENOSPC:
-        return ADVICE_MAX(limit=_setting("user/max_user_namespaces"))
+def _limits() -> dict[str, int]:
+    """How many namespaces of each kind there may be, by the setting's name. Inside a new user namespace they differ."""
+    names = [f"max_{kind}_namespaces" for kind in ("user", "mnt", "pid", "net", "ipc", "uts")]
+    texts = {f"user.{name}": _setting(f"user/{name}") for name in names}
+    return {name: int(text) for name, text in texts.items() if text.isdigit()}
+
+
+def _advice(error: OSError, limits: Mapping[str, int] | None = None) -> object:
+    if error.errno == errno.ENOSPC and limits:
+        setting = min(limits, key=limits.__getitem__)
+        return ADVICE_MAX(setting=setting, limit=limits[setting])
     if _setting("kernel/unprivileged_userns_clone") == "0":
         return ADVICE_CLONE()
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
@@ -160,17 +196,22 @@ def _setting(name: str) -> str:
     return "?"
 
 
-def expose(paths: Iterable[Path], uid: int) -> None:
-    """Make ``paths`` reachable for ``uid`` in this process's own mount namespace (root only).
-
-    Where a folder on the way is closed to others (``/root``), an empty one is mounted over it that is open and holds
-    the wanted paths alone, at their old places. The rest of the closed folder is out of sight afterwards.
-    """
+def _closed(paths: Iterable[Path], uid: int) -> dict[Path, list[Path]]:
+    """The paths that a user cannot reach, by the outermost folder on the way that is closed to that user."""
     closed: dict[Path, list[Path]] = {}
     for path in sorted({path.resolve() for path in paths}):
         barrier = next((folder for folder in reversed(path.parents) if not _searchable(folder, uid)), None)
         if barrier is not None:
             closed.setdefault(barrier, []).append(path)
+    return closed
+
+
+def expose(closed: dict[Path, list[Path]]) -> None:
+    """Make paths reachable for everybody in this process's own mount namespace (root only).
+
+    Over each closed folder (``/root``) an empty one is mounted that is open and holds the wanted paths alone, at their
+    old places. The rest of the closed folder is out of sight afterwards.
+    """
     for barrier, wanted in closed.items():
         kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in wanted]
         libc.mount("tmpfs", str(barrier), "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, "mode=755,size=1m")

@@ -6,14 +6,16 @@ is allowed.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
-from netlab.model.errors import BadInput
+from netlab.lab.faults import Faults
 from netlab.model.keys import ObjectKey, Origin
 from netlab.model.text import Message, Text
 from netlab.objects import labspec, proxyconfig
@@ -33,19 +35,17 @@ from netlab.objects.proxyconfig import KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.service_defaults import default_service
 from netlab.objects.service_validation import validate_service
-from netlab.objects.yaml_source import Document, Source, documents
+from netlab.objects.yaml_source import Document, Mapping, Source, documents
 
 Json = dict[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)
 
-MOST_FAULTS = 20
 LIST_DEPTH = 3
+LONGEST_VALUE = 100
+MOST_UNKNOWN = 10
 
-FAULT = Message(
-    "input.fault",
-    en="{file}:{line}: {object} is invalid: {fault}",
-    zh="{file}:{line}：{object} 无效：{fault}",
-)
+_INDEX = re.compile(r"\[\d+\]")
+
 NOT_AN_OBJECT = Message(
     "input.not-an-object",
     en="{file}:{line}: a Kubernetes object is expected (a mapping with apiVersion and kind), found {found}",
@@ -83,7 +83,11 @@ ALREADY_EXISTS = Message(
     en="{file}:{line}: {object} already exists (it is at {first})",
     zh="{file}:{line}：{object} 已存在 (位于 {first})",
 )
-MORE_FAULTS = Message("input.more-faults", en="… and {count} more", zh="…… 还有 {count} 处")
+NO_ITEMS = Message(
+    "input.no-items",
+    en="{file}:{line}: {kind}: items: a list of objects is expected, found {found}",
+    zh="{file}:{line}：{kind}：items：此处应为对象的列表，却发现 {found}",
+)
 IGNORED = Message(
     "input.ignored",
     en="ignored: {kinds} (kinds that this lab has no use for)",
@@ -91,8 +95,8 @@ IGNORED = Message(
 )
 UNKNOWN_OF_SERVER = Message(
     "input.unknown-fields-of-server",
-    en="{object}: fields that this version does not know: {fields}",
-    zh="{object}：本版本不认识的字段：{fields}",
+    en="left out: fields that this version does not know: {fields}",
+    zh="已略去本版本不认识的字段：{fields}",
 )
 HISTORIC = Message(
     "input.historic-mode",
@@ -166,42 +170,12 @@ def read_input(sources: Sequence[Source]) -> LabInput:
     return _Reader().read(sources)
 
 
-class Faults:
-    """Collects faults with their places, and raises them together."""
-
-    def __init__(self) -> None:
-        self.texts: list[Text] = []
-
-    def add(self, text: Text) -> None:
-        self.texts.append(text)
-
-    def add_field(self, document: Document | None, name: str, fault: FieldError) -> None:
-        if document is None:
-            self.add(FAULT(file="-", line=0, object=name, fault=fault))
-        else:
-            self.add(FAULT(file=document.source, line=document.locate(fault.path), object=name, fault=fault))
-
-    def raise_any(self) -> None:
-        """Raises :class:`BadInput` if there are any."""
-        if not self.texts:
-            return
-        shown = self.texts[:MOST_FAULTS]
-        if len(self.texts) > MOST_FAULTS:
-            shown.append(MORE_FAULTS(count=len(self.texts) - MOST_FAULTS))
-        raise BadInput(joined(shown))
-
-
-def joined(texts: Iterable[Text]) -> Text:
-    """Several texts, a line each."""
-    kept = list(texts)
-    return Text(kept[0].id, "\n".join(each.en for each in kept), "\n".join(each.zh for each in kept))
-
-
 class _Reader:
     def __init__(self) -> None:
         self.input = LabInput()
         self.faults = Faults()
         self.ignored: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
         self.places: dict[ObjectKey, str] = {}
 
     def read(self, sources: Sequence[Source]) -> LabInput:
@@ -212,12 +186,16 @@ class _Reader:
         if self.ignored:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.ignored.items()))
             self.input.notes.append(IGNORED(kinds=kinds))
+        if self.unknown:
+            most = [field for field, _ in self.unknown.most_common(MOST_UNKNOWN)]
+            more = ["…"] if len(self.unknown) > MOST_UNKNOWN else []
+            self.input.notes.append(UNKNOWN_OF_SERVER(fields=", ".join(most + more)))
         return self.input
 
     def _take(self, document: Document, depth: int) -> None:
         value = document.value
         if not isinstance(value, dict):
-            found = type(value).__name__ if isinstance(value, list) else repr(value)
+            found = kind_of(value)
             self.faults.add(NOT_AN_OBJECT(file=document.source, line=document.line, found=found))
             return
         for name in ("apiVersion", "kind"):
@@ -225,9 +203,8 @@ class _Reader:
                 self.faults.add(MISSING(file=document.source, line=document.locate(name), field=name))
                 return
         version, kind = value["apiVersion"], value["kind"]
-        if kind.endswith("List") and isinstance(value.get("items"), list) and depth < LIST_DEPTH:
-            for item in items(document):
-                self._take(_with_kind(item, version, kind), depth + 1)
+        if kind.endswith("List") and "items" in value and depth < LIST_DEPTH:
+            self._take_list(document, version, kind, depth)
         elif kind == _LAB:
             self._take_lab(document, version)
         elif kind == _CONFIG:
@@ -237,6 +214,17 @@ class _Reader:
         else:
             group = version.rpartition("/")[0]
             self.ignored[f"{kind}{f' ({group})' if group else ''}"] += 1
+
+    def _take_list(self, document: Document, version: str, kind: str, depth: int) -> None:
+        assert isinstance(document.value, dict)
+        listed = document.value["items"]
+        if not isinstance(listed, list | None):
+            line = document.locate("items")
+            self.faults.add(NO_ITEMS(file=document.source, line=line, kind=kind, found=kind_of(listed)))
+            return
+        for index, value in enumerate(listed or ()):
+            item = Document(document.source, document.locate(f"items[{index}]"), _with_kind(value, version, kind))
+            self._take(item, depth + 1)
 
     def _take_lab(self, document: Document, version: str) -> None:
         if not self._right_version(document, _LAB, version, labspec.API_VERSION):
@@ -286,6 +274,8 @@ class _Reader:
             value.setdefault("metadata", {}).setdefault("namespace", "default")
         kind.default(value)
         faults = kind.validate(msgspec.convert(value, kind.type))
+        # Allocated before the API server validates; here it is the other way round.
+        faults = [fault for fault in faults if (fault.kind, fault.path) != ("Required", "spec.healthCheckNodePort")]
         if from_server:
             # Refused on create only: debug containers come into being later.
             faults = [fault for fault in faults if fault.path != "spec.ephemeralContainers"]
@@ -327,9 +317,7 @@ class _Reader:
                 line = document.locate(path)
                 self.faults.add(UNKNOWN_FIELD(file=document.source, line=line, object=label, field=path, hint=hint))
             return None
-        if decoded.unknown:
-            fields = ", ".join(decoded.unknown[:5])
-            self.input.notes.append(UNKNOWN_OF_SERVER(object=label, fields=fields))
+        self.unknown.update(f"{type_.__name__} {_INDEX.sub('[]', path)}" for path in decoded.unknown)
         return decoded.object, decoded.value
 
     def _right_version(self, document: Document, kind: str, version: str, known: str) -> bool:
@@ -345,21 +333,22 @@ class _Reader:
         )
 
 
-def items(document: Document) -> list[Document]:
-    """The objects in a List, each as a document of its own."""
-    assert isinstance(document.value, dict)
-    listed = document.value["items"]
-    assert isinstance(listed, list)
-    return [Document(document.source, document.locate(f"items[{index}]"), value) for index, value in enumerate(listed)]
+def kind_of(value: object) -> str:
+    """A value in few words."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "a mapping"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
-def _with_kind(document: Document, version: str, kind: str) -> Document:
+def _with_kind(value: object, version: str, kind: str) -> object:
     """Items of a typed list (PodList) may leave their kind out."""
-    value = document.value
-    if kind == "List" or not isinstance(value, dict) or value.get("kind"):
-        return document
-    value["apiVersion"], value["kind"] = version, kind.removesuffix("List")
-    return document
+    if kind == "List" or not isinstance(value, Mapping) or value.get("kind"):
+        return value
+    item = Mapping(value.line)
+    item.update(value, apiVersion=version, kind=kind.removesuffix("List"))
+    item.lines = {"apiVersion": value.line, "kind": value.line, **value.lines}
+    return item
 
 
 def _text(value: object) -> str:

@@ -16,8 +16,8 @@ from netlab.lab.causes import causes_of, iptables_state
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
-from netlab.lab.observatory import Observatory, Recorded
-from netlab.lab.plan import FabricPlan, plan_fabric, plan_pod
+from netlab.lab.observatory import Observatory, Recorded, Watchpoint
+from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import Resolved, resolve
@@ -38,8 +38,9 @@ from netlab.objects.proxyconfig import KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
 from netlab.packets import reasons
-from netlab.packets.correlate import EndpointOwner, Observation, correlate
+from netlab.packets.correlate import correlate
 from netlab.packets.craft import CraftedProbe, parse_expression, sctp_init
+from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
 from netlab.packets.targets import parse_target
 from netlab.proxy.family import Family, join_host_port
@@ -137,6 +138,8 @@ class Lab:
         for value in resolved.objects:
             self.store.put(value)
         self.store.watch(self._slices.note)
+        for setup in plan.setups.values():
+            self._observe_place(setup)
         # All at the same time: proxies list objects and program nodes, a thread adds Pods to these, processes start.
         self._start_proxies()
         for start in range(0, len(resolved.pods), PODS_AT_ONCE):
@@ -145,14 +148,18 @@ class Lab:
                 plan_pod(plan, pod)
             await asyncio.to_thread(self.fabric.build, plan)
             for pod in group:
-                namespace = self.fabric.namespaces[pod.place].descriptor
-                self.pods.start(pod.place, pod.node, namespace, [str(each) for each in pod.addresses])
+                point = self._observe_place(plan.setups[pod.place])
+                namespace = point.namespace.descriptor
+                addresses = [str(each) for each in pod.addresses]
+                self.pods.start(pod.place, pod.node, namespace, addresses, point.shared)
         self.plan, self.topology = plan, plan.topology()
-        for place in self.topology.places.values():
-            self.observatory.add(place, self.fabric.namespaces[place.name])
         self._start_host_network_pods(resolved)
         await self._listen()
         await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+
+    def _observe_place(self, setup: PlaceSetup) -> Watchpoint:
+        namespace = self.fabric.namespaces[setup.name]
+        return self.observatory.add(setup.name, namespace, setup.interface_name, busy=setup.forwards)
 
     def _check_modes(self, resolved: Resolved) -> None:
         for config in resolved.configs.values():
@@ -186,7 +193,8 @@ class Lab:
     def _start_proxies(self) -> None:
         for node, config in self.configs.items():
             with self.connect_proxy(node) as connection:
-                self.proxies.start(node, self.fabric.namespaces[node].descriptor, config, connection)
+                point = self.observatory.points[node]
+                self.proxies.start(node, point.namespace.descriptor, config, connection, point.shared)
 
     def _start_host_network_pods(self, resolved: Resolved) -> None:
         nodes = {node.name: node for node in resolved.nodes}
@@ -331,8 +339,7 @@ class Lab:
         return ",".join(sorted({config.proxy_mode for config in self.configs.values()}))
 
     def _rulebook(self, place: str) -> Rulebook:
-        point = self.observatory.points[place]
-        return self.rulebooks.read(place, point.namespace, point.control, lambda: self._causes_of(place))
+        return self.rulebooks.read(self.observatory.points[place], lambda: self._causes_of(place))
 
     def _causes_of(self, place: str) -> Causes:
         """What caused the rules of a node, worked out again when objects have changed."""

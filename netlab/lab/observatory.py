@@ -1,30 +1,31 @@
 """All that can be seen, in every place of a lab at once: frames, trace records, conntrack events.
 
-Netlink sockets are made with their place. Packet sockets are there during an observation only: the kernel waits for a
-grace period (some 10 ms) when one is made and again when it is closed, one after the other if a process with many of
-them is killed, and a killed lab is to be gone at once. In threads of their own they wait at the same time.
+Instruments are made with their place; rings for frames with the first observation, and then they stay. A packet socket
+has a price at its end: the kernel waits for a grace period (some 10 ms), one socket after the other where one process
+held many. So each is shared with a process of its place (see ``Watchpoint.shared``): a lab that is killed ends in all
+places at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import select
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from netlab.kernel import capture, nfnetlink, nftables
 from netlab.kernel.capture import CaptureRing
 from netlab.kernel.conntrack import ConntrackSocket
-from netlab.kernel.netlink import NetlinkSocket
+from netlab.kernel.netlink import NetlinkSocket, Request
 from netlab.kernel.netns import NetNamespace
 from netlab.kernel.nftables import PacketMatch
 from netlab.kernel.trace import TraceSocket
 from netlab.model.records import ConntrackRecord, Frame, Loss, TraceRecord
-from netlab.model.topology import Place
 
 BLOCK_SIZE = 64 * 1024
 BUSY_BLOCKS = 64
-"""Ring of a node or the router: 4 MiB."""
+"""Ring of a place that forwards: 4 MiB."""
 QUIET_BLOCKS = 8
 """Ring of a client or a Pod: 512 KiB."""
 THREADS = 128
@@ -43,55 +44,52 @@ class Recorded:
 
 
 class Watchpoint:
-    """The instruments in one place."""
+    """The instruments in one place. ``interface_name`` tells an interface by its index."""
 
-    def __init__(self, place: str, namespace: NetNamespace, names: Callable[[int], str]) -> None:
+    def __init__(
+        self, place: str, namespace: NetNamespace, interface_name: Callable[[int], str], *, busy: bool
+    ) -> None:
         self.place = place
         self.namespace = namespace
-        self.interface_name = names
+        self.interface_name = interface_name
         with namespace.entered():
             self.control: NetlinkSocket = nfnetlink.netfilter_socket()
             nftables.make_trace_table(self.control)
-            self.traces = TraceSocket(place, names)
+            self.traces = TraceSocket(place, interface_name)
             self.conntrack = ConntrackSocket(place)
-        self.ring: CaptureRing | None = None
+            self.ring = CaptureRing(BLOCK_SIZE, BUSY_BLOCKS if busy else QUIET_BLOCKS)
+        self.commits = 0
+        """How often the rules of the place have changed by what was traced."""
         self.blocks: list[bytes] = []
         self.trace_records: list[TraceRecord] = []
         self.conntrack_records: list[ConntrackRecord] = []
         self.lost: set[str] = set()
         self._came = asyncio.Event()
         self._fed = 0
-        self._drops = False
 
-    def make_ring(self, blocks: int) -> CaptureRing:
-        with self.namespace.entered():
-            self.ring = CaptureRing(BLOCK_SIZE, blocks)
-        return self.ring
+    @property
+    def shared(self) -> list[int]:
+        """Descriptors to keep open in a process of the place."""
+        return [self.ring.fileno()]
 
-    def begin(self, packets: Sequence[PacketMatch], drop: Iterable[bytes] = ()) -> None:
-        """Forget what was recorded before, and record from now on; the ring is there."""
+    def begin(self, tracing: list[Request]) -> None:
+        """Forget what was recorded before, and record from now on; the ring is open."""
         self.traces.read()
         self.conntrack.read()
         self.blocks, self.trace_records, self.conntrack_records = [], [], []
         self.lost = set()
         self._fed = 0
-        unwanted = list(drop)
-        nftables.start_tracing(self.control, packets, unwanted)
-        self._drops = bool(unwanted)
-        if self.ring is not None:
-            self.ring.resume()
+        self.trace(tracing)
+        self.ring.resume()
 
-    def end(self) -> None:
-        """Record nothing more. What was traced stays so until the next observation: no other packet has its mark."""
-        if self.ring is not None:
-            self.ring.pause()
-        if self._drops:
-            nftables.stop_tracing(self.control)
+    def trace(self, tracing: list[Request]) -> None:
+        """Trace other packets from now on (see :func:`netlab.kernel.nftables.tracing`)."""
+        nftables.commit(self.control, tracing)
+        self.commits += 1
 
     def drain_frames(self) -> None:
-        if self.ring is not None:
-            self.blocks += self.ring.take()
-            self._came.set()
+        self.blocks += self.ring.take()
+        self._came.set()
 
     async def next_frames(self) -> list[bytes]:
         """The frames since the last call; waits until there is one (see :class:`netlab.packets.craft.FrameFeed`)."""
@@ -113,21 +111,17 @@ class Watchpoint:
         if loss is not None:
             self.lost.add("conntrack")
 
-    def descriptors(self) -> Mapping[int, Callable[[], None]]:
-        """What to call when which descriptor is readable."""
-        callbacks = {self.traces.fileno(): self.drain_traces, self.conntrack.fileno(): self.drain_conntrack}
-        if self.ring is not None:
-            callbacks[self.ring.fileno()] = self.drain_frames
-        return callbacks
-
     def frames(self) -> list[Frame]:
         """The captured frames of the place, in order, each with its id."""
         found: list[Frame] = []
         counts: dict[int, int] = {}
+        names: dict[int, str] = {}
         for block in self.blocks:
             for raw in capture.frames(block):
                 number = counts[raw.interface] = counts.get(raw.interface, 0) + 1
-                name = self.interface_name(raw.interface)
+                name = names.get(raw.interface)
+                if name is None:
+                    name = names[raw.interface] = self.interface_name(raw.interface)
                 found.append(
                     Frame(
                         id=f"frame:{self.place}/{name}#{number}",
@@ -145,7 +139,7 @@ class Watchpoint:
 
     def losses(self) -> list[Loss]:
         # What the kernel has counted and not handed over in time is lost as well.
-        dropped = self.ring.dropped() + self.ring.outstanding() if self.ring is not None else 0
+        dropped = self.ring.dropped() + self.ring.outstanding()
         lost: list[Loss] = [Loss(self.place, "frame", dropped)] if dropped else []
         if "trace" in self.lost:
             lost.append(Loss(self.place, "trace", None))
@@ -159,80 +153,86 @@ class Observatory:
 
     def __init__(self) -> None:
         self.points: dict[str, Watchpoint] = {}
-        self._kinds: dict[str, str] = {}
-        self._watched: list[int] = []
-        self._pool = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="rings")
+        self._epoll = select.epoll()
+        self._handlers: dict[int, Callable[[], None]] = {}
+        self._came = asyncio.Event()
+        self._dropping: list[Watchpoint] = []
 
-    def add(self, place: Place, namespace: NetNamespace) -> None:
-        """Put instruments into a place."""
-        names = {interface.index: interface.name for interface in place.interfaces}
-        point = Watchpoint(place.name, namespace, lambda index: names.get(index, f"if{index}"))
-        self.points[place.name] = point
-        self._kinds[place.name] = place.kind
+    def add(
+        self, place: str, namespace: NetNamespace, interface_name: Callable[[int], str], *, busy: bool
+    ) -> Watchpoint:
+        """Put instruments into a place; ``busy``: much traffic is to be expected there."""
+        point = Watchpoint(place, namespace, interface_name, busy=busy)
+        self.points[place] = point
+        for descriptor, handler in (
+            (point.traces.fileno(), point.drain_traces),
+            (point.conntrack.fileno(), point.drain_conntrack),
+            (point.ring.fileno(), point.drain_frames),
+        ):
+            self._handlers[descriptor] = handler
+            self._epoll.register(descriptor, select.EPOLLIN)
+        return point
 
     async def begin(self, packets: Sequence[PacketMatch], drop: Mapping[str, Sequence[bytes]]) -> None:
         """Record in all places from when this returns; ``drop``: packets to keep from leaving a place."""
         loop = asyncio.get_running_loop()
-        rings = [
-            point.make_ring(BUSY_BLOCKS if self._kinds[point.place] in ("node", "router") else QUIET_BLOCKS)
-            for point in self.points.values()
-        ]
-        await loop.run_in_executor(None, lambda: list(self._pool.map(CaptureRing.open, rings)))
+        closed = [point.ring for point in self.points.values() if not point.ring.is_open]
+        if closed:
+            await loop.run_in_executor(None, _open, closed)
+        everywhere = nftables.tracing(packets)
+        self._dropping = [point for point in self.points.values() if drop.get(point.place)]
         for point in self.points.values():
-            point.begin(packets, drop.get(point.place, ()))
-            for descriptor, callback in point.descriptors().items():
-                loop.add_reader(descriptor, callback)
-                self._watched.append(descriptor)
+            unwanted = drop.get(point.place)
+            point.begin(nftables.tracing(packets, unwanted) if unwanted else everywhere)
+        loop.add_reader(self._epoll.fileno(), self._drain)
 
     async def end(self) -> Recorded:
         """Stop recording, and return all that was recorded.
+
+        What was traced stays so until the next observation: no other packet has its mark. Nothing is dropped any more.
 
         Netlink messages are queued by the time that their packet has gone on; frames may sit in a block that the
         kernel has yet to finish, and their number is known: those are waited for.
         """
         for point in self.points.values():
-            point.end()
+            point.ring.pause()
+        for point in self._dropping:
+            point.trace(nftables.tracing([]))
         await self._flush()
-        loop = asyncio.get_running_loop()
-        for descriptor in self._watched:
-            loop.remove_reader(descriptor)
-        self._watched = []
+        asyncio.get_running_loop().remove_reader(self._epoll.fileno())
+        self._drain()
         recorded = Recorded()
         for point in self.points.values():
-            point.drain_traces()
-            point.drain_conntrack()
             recorded.traces += point.trace_records
             recorded.conntrack += point.conntrack_records
             recorded.frames += point.frames()
             recorded.losses += point.losses()
-            if point.ring is not None:
-                self._pool.submit(point.ring.close)
-                point.ring = None
         return recorded
 
+    def _drain(self) -> None:
+        for descriptor, _ in self._epoll.poll(0, len(self._handlers) + 1):
+            self._handlers[descriptor]()
+        self._came.set()
+
     async def _flush(self) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + FLUSH_S
-        pending = [point for point in self.points.values() if point.ring is not None]
-        while pending:
-            for point in pending:
-                point.drain_frames()
-            pending = [point for point in pending if point.ring is not None and point.ring.outstanding() > 0]
-            if not pending or loop.time() > deadline:
-                return
-            await _readable([point.ring.fileno() for point in pending if point.ring is not None], deadline)
+        """Until no ring has frames in a block that is not finished."""
+        pending = list(self.points.values())
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                while True:
+                    self._came.clear()
+                    for point in pending:
+                        point.drain_frames()
+                    pending = [point for point in pending if point.ring.outstanding() > 0]
+                    if not pending:
+                        return
+                    await self._came.wait()
+        except TimeoutError:
+            # What did not come in time is told as a loss of its place.
+            return
 
 
-async def _readable(descriptors: Sequence[int], deadline: float) -> None:
-    """Until one of the descriptors is readable. They are taken over from other readers, and given back to none."""
-    loop = asyncio.get_running_loop()
-    woken = asyncio.Event()
-    for descriptor in descriptors:
-        loop.add_reader(descriptor, woken.set)
-    try:
-        await asyncio.wait_for(woken.wait(), max(0.0, deadline - loop.time()))
-    except TimeoutError:
-        return
-    finally:
-        for descriptor in descriptors:
-            loop.remove_reader(descriptor)
+def _open(rings: Sequence[CaptureRing]) -> None:
+    """Open rings at the same time: each waits for a grace period."""
+    with ThreadPoolExecutor(min(THREADS, len(rings)), thread_name_prefix="rings") as pool:
+        list(pool.map(CaptureRing.open, rings))

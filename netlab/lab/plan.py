@@ -6,9 +6,10 @@ Pure: from nodes, clients and Pods with their addresses to values that ``netlab.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
+from itertools import count
 from typing import Literal
 
 from netlab.lab.networks import Attachment, Host, Segment, Side, attach
@@ -23,6 +24,8 @@ VXLAN = "vxlan1"
 VXLAN_IDENTIFIER = 1
 VXLAN_PORT = 4789
 VXLAN_MTU = 1450
+LONGEST_NAME = 15
+"""Characters of an interface's name (IFNAMSIZ, less the end mark)."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class NodePlan:
     pod_cidrs: tuple[Network, ...]
 
     def gateways(self) -> tuple[AddressWithPrefix, ...]:
-        """The first address of each Pod range, which the node itself has."""
-        found = (parse_interface(f"{cidr.network_address + 1}/{cidr.prefixlen}") for cidr in self.pod_cidrs)
+        """The first address of each Pod range behind that of the range itself, which the node has."""
+        found = (parse_interface(f"{cidr[min(1, cidr.num_addresses - 1)]}/{cidr.prefixlen}") for cidr in self.pod_cidrs)
         return tuple(each for each in found if each is not None)
 
     def address(self, version: int) -> Address | None:
@@ -125,6 +128,11 @@ class PlaceSetup:
     vxlan_peers: list[VxlanPeer] = field(default_factory=list)
     indexes: dict[str, int] = field(default_factory=dict)
 
+    def interface_name(self, index: int) -> str:
+        """The interface with that index; "if7" for one that is not in the plan."""
+        names = ("lo", *self.indexes)
+        return names[index - 1] if 0 < index <= len(names) else f"if{index}"
+
     def new_index(self, interface: str) -> int:
         self.indexes[interface] = len(self.indexes) + 2
         return self.indexes[interface]
@@ -140,6 +148,14 @@ class FabricPlan:
     attachments: list[Attachment]
     nodes: dict[str, NodePlan]
     wiring: Wiring
+
+    def tunnel_address(self, node: NodePlan) -> Address:
+        """Where other nodes send what goes to a node's Pods through the VXLAN: all in one family, if they share one."""
+        first = next(iter(self.nodes.values()))
+        for version in dict.fromkeys(each.version for each in first.addresses):
+            if all(each.address(version) is not None for each in self.nodes.values()):
+                return next(each for each in node.addresses if each.version == version)
+        return node.addresses[0]
 
     def topology(self) -> Topology:
         """The plan as others see it."""
@@ -192,7 +208,10 @@ def plan_fabric(
     declared: dict[Side, list[Network]],
     wiring: Wiring,
 ) -> FabricPlan:
-    """Work the fabric out, without Pods (:func:`plan_pod` adds them). The values are valid already: every address has its network, none is taken twice."""
+    """Work the fabric out, without Pods (:func:`plan_pod` adds them).
+
+    The values are valid already: every address has its network, none is taken twice.
+    """
     hosts = [Host(client.name, "client", client.addresses) for client in clients]
     hosts += [Host(node.name, "node", node.addresses) for node in nodes]
     segments, attachments = attach(hosts, declared)
@@ -226,8 +245,8 @@ def _plan_router(plan: FabricPlan) -> None:
 def _plan_attachment(plan: FabricPlan, attachment: Attachment) -> None:
     """A host's interface on its wire, and its default route to the router."""
     router, host = plan.setups[ROUTER], plan.setups[attachment.host]
-    suffix = "" if attachment.interface == "eth0" else f"-{attachment.interface[3:]}"
-    port = short_name("p-", f"{attachment.host}{suffix}")
+    suffix = "" if attachment.interface == "eth0" else f"_{attachment.interface[3:]}"
+    port = short_name("p-", f"{attachment.host}{suffix}", router.indexes)
     mac = mac_for(attachment.addresses[0].ip, attachment.host, attachment.interface)
     plan.veths.append(
         Veth(
@@ -237,9 +256,9 @@ def _plan_attachment(plan: FabricPlan, attachment: Attachment) -> None:
     )
     router.ports.append((port, attachment.segment.bridge))
     host.addresses += [(attachment.interface, each) for each in attachment.addresses]
-    for version in {each.version for each in attachment.addresses}:
-        gateway = attachment.segment.gateway(version)
-        default = ip_network("0.0.0.0/0" if version == 4 else "::/0")
+    for each in attachment.addresses:
+        gateway = attachment.segment.router.get(each.network)
+        default = ip_network("0.0.0.0/0" if each.version == 4 else "::/0")
         if gateway is not None and all(route.destination != default for route in host.routes):
             host.routes.append(Route(default, via=gateway))
 
@@ -254,7 +273,8 @@ def _plan_node(plan: FabricPlan, node: NodePlan) -> None:
         setup.addresses += [(POD_BRIDGE, each) for each in gateways]
     if wiring.between_nodes == "vxlan" and node.pod_cidrs:
         inner = [parse_interface(f"{cidr.network_address}/{cidr.max_prefixlen}") for cidr in node.pod_cidrs]
-        setup.vxlan = (VXLAN, setup.new_index(VXLAN), mac_for(None, node.name, VXLAN), node.addresses[0])
+        mac = mac_for(None, node.name, VXLAN)
+        setup.vxlan = (VXLAN, setup.new_index(VXLAN), mac, plan.tunnel_address(node))
         setup.addresses += [(VXLAN, each) for each in inner if each is not None]
 
 
@@ -268,24 +288,18 @@ def _plan_ways_to_pods(plan: FabricPlan) -> None:
                 if plan.wiring.between_nodes == "vxlan":
                     far = plan.setups[node.name].vxlan
                     assert far is not None
-                    peer = VxlanPeer(cidr, cidr.network_address, far[2], node.addresses[0])
+                    peer = VxlanPeer(cidr, cidr.network_address, far[2], far[3])
                     plan.setups[other.name].vxlan_peers.append(peer)
                 else:
-                    _add_way(plan, plan.setups[other.name], cidr, node)
+                    _add_way(plan.setups[other.name], cidr, node)
             if plan.wiring.between_nodes == "routed":
-                _add_way(plan, plan.setups[ROUTER], cidr, node)
+                _add_way(plan.setups[ROUTER], cidr, node)
 
 
-def _add_way(plan: FabricPlan, setup: PlaceSetup, destination: Network, node: NodePlan) -> None:
-    """A route to ``destination`` via the node's address, where that is on a wire of the place's own."""
+def _add_way(setup: PlaceSetup, destination: Network, node: NodePlan) -> None:
+    """A route to ``destination`` via the node's address, where that is a neighbour's; the router knows the others."""
     via = node.address(destination.version)
-    if via is None:
-        return
-    segment = next(each.segment for each in plan.attachments if any(a.ip == via for a in each.addresses))
-    here = setup.kind == "router" or any(
-        each.host == setup.name and each.segment is segment for each in plan.attachments
-    )
-    if here:
+    if via is not None and any(via in each.network for _, each in setup.addresses):
         setup.routes.append(Route(destination, via=via))
 
 
@@ -294,7 +308,7 @@ def plan_pod(plan: FabricPlan, pod: PodPlan) -> None:
     node, setup = plan.nodes[pod.node], plan.setups[pod.node]
     inside = PlaceSetup(pod.place, "pod", node=pod.node)
     plan.setups[pod.place] = inside
-    port = "veth" + hashlib.sha256(pod.place.encode()).hexdigest()[:8]
+    port = short_name("veth", hashlib.sha256(pod.place.encode()).hexdigest()[:8], setup.indexes)
     mtu = VXLAN_MTU if plan.wiring.between_nodes == "vxlan" else None
     mac = mac_for(pod.addresses[0] if pod.addresses else None, pod.place, "eth0")
     plan.veths.append(
@@ -331,7 +345,7 @@ def plan_pod(plan: FabricPlan, pod: PodPlan) -> None:
         if not in_range:
             for other in (*plan.nodes.values(), None):
                 if other is not node:
-                    _add_way(plan, plan.setups[other.name if other else ROUTER], host_route, node)
+                    _add_way(plan.setups[other.name if other else ROUTER], host_route, node)
 
 
 def mac_for(address: Address | None, place: str, interface: str) -> str:
@@ -344,9 +358,15 @@ def mac_for(address: Address | None, place: str, interface: str) -> str:
     return ":".join(f"{byte:02x}" for byte in first + tail)
 
 
-def short_name(prefix: str, name: str) -> str:
-    """An interface name of at most 15 characters: the name where it fits, else its end replaced by a hash."""
+def short_name(prefix: str, name: str, taken: Container[str] = ()) -> str:
+    """An interface name of at most 15 characters that is not ``taken``: the name where it fits, else its end replaced
+    by a hash."""
     full = f"{prefix}{name}".replace("/", "-")
-    if len(full) <= 15:
+    if len(full) <= LONGEST_NAME and full not in taken:
         return full
-    return f"{full[:10]}-{hashlib.sha256(name.encode()).hexdigest()[:4]}"
+    for attempt in count():
+        digest = hashlib.sha256(f"{name}{attempt or ''}".encode()).hexdigest()[:4]
+        short = f"{full[: LONGEST_NAME - 5]}-{digest}"
+        if short not in taken:
+            break
+    return short

@@ -48,14 +48,19 @@ class PodProcesses:
         self.zygote = zygote
         self.processes: dict[str, PodProcess] = {}
 
-    def start(self, pod: str, node: str, namespace: int, addresses: Sequence[str]) -> PodProcess:
-        """Ask for a Pod's process in the network namespace behind the descriptor ``namespace``."""
+    def start(
+        self, pod: str, node: str, namespace: int, addresses: Sequence[str], kept: Sequence[int] = ()
+    ) -> PodProcess:
+        """Ask for a Pod's process in the network namespace behind the descriptor ``namespace``.
+
+        ``kept``: descriptors that it is to hold open as long as it lives.
+        """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
             hostname = pod.rpartition("/")[2][:63]
             given = pod_processes.parameters(pod, node, hostname, list(addresses))
-            number = self.zygote.spawn(pod_processes.KIND, given, [namespace, theirs.fileno()])
+            number = self.zygote.spawn(pod_processes.KIND, given, [namespace, theirs.fileno(), *kept])
         process = PodProcess(pod, ours, number)
         self.processes[pod] = process
         return process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,10 +52,20 @@ class ProxyProcesses:
         self.zygote = zygote
         self.processes: dict[str, ProxyProcess] = {}
 
-    def start(self, node: str, namespace: int, config: KubeProxyConfiguration, connection: socket.socket) -> None:
-        """Ask for a node's proxy; ``connection`` is its end of a connection to the engine."""
+    def start(
+        self,
+        node: str,
+        namespace: int,
+        config: KubeProxyConfiguration,
+        connection: socket.socket,
+        kept: Sequence[int] = (),
+    ) -> None:
+        """Ask for a node's proxy; ``connection`` is its end of a connection to the engine.
+
+        ``kept``: descriptors that it is to hold open as long as it lives.
+        """
         given = {"node": node, "config": msgspec.to_builtins(config)}
-        number = self.zygote.spawn(kube_proxy.KIND, given, [namespace, connection.fileno()])
+        number = self.zygote.spawn(kube_proxy.KIND, given, [namespace, connection.fileno(), *kept])
         self.processes[node] = ProxyProcess(node, number)
 
     def by_number(self, number: int) -> ProxyProcess | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
 from ipaddress import ip_network
 from random import Random
 from typing import Any
@@ -17,29 +18,41 @@ import msgspec
 
 from netlab.cluster.allocators import AllocationFailed, Allocators, allocate_service
 from netlab.cluster.endpointslices import slices_for
-from netlab.lab.input import Faults, Given, LabInput, Locator
-from netlab.lab.networks import Side
+from netlab.lab.addresses import Addresses, Ranges, host_fault
+from netlab.lab.faults import Faults
+from netlab.lab.input import Given, LabInput, Locator
+from netlab.lab.networks import Side, declared_or_derived
 from netlab.lab.plan import ROUTER, ClientPlan, NodePlan, PodPlan, Wiring
+from netlab.model.errors import BadInput
 from netlab.model.keys import ObjectKey
 from netlab.model.text import Message, Text
 from netlab.objects.endpointslice import SERVICE_NAME_LABEL, EndpointSlice
-from netlab.objects.field import FieldError, duplicate, invalid
+from netlab.objects.field import FieldError, duplicate, invalid, required
 from netlab.objects.ip import IP_WORDS, Address, Network, parse_cidr, parse_ip
 from netlab.objects.labspec import LabNetworks
 from netlab.objects.node import HOSTNAME_LABEL, Node
 from netlab.objects.pod import IPS_ANNOTATION, Pod
-from netlab.objects.proxyconfig import KubeProxyConfiguration
+from netlab.objects.proxyconfig import MODES, KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Document
 
 Json = dict[str, Any]
+_Label = tuple[str, str, str]
+"""Namespace, name, value."""
 
 DEFAULT_SERVICE_CIDR = "10.96.0.0/16"
 DEFAULT_NODES = ("node-a", "node-b")
 FIRST_NODE_HOST = 11
-POD_CIDR_V4 = "10.200.{number}.0/24"
-POD_CIDR_V6 = "fd00:10:200:{number:x}::/64"
+FIRST_CLIENT_HOST = 100
+FIRST_POD_HOST = 2
+LEAST_POD_RANGE = 4
+NO_FREE_ADDRESS = "no address of it is free for {owner}"
 
+BAD_MODE = Message(
+    "resolve.bad-mode",
+    en='--mode: "{mode}" is none of {modes}',
+    zh='--mode："{mode}" 不是 {modes} 之一',
+)
 UNSCHEDULED = Message(
     "resolve.scheduled",
     en="{pods}: no nodeName given, so the lab chose the nodes",
@@ -90,6 +103,8 @@ def resolve(given: LabInput, mode: str | None = None) -> Resolved:
 
     Raises :class:`BadInput` with every fault that was found.
     """
+    if mode is not None and mode not in MODES:
+        raise BadInput(BAD_MODE(mode=mode, modes=", ".join(MODES)))
     return _Resolver(given, mode).run()
 
 
@@ -101,7 +116,8 @@ class _Resolver:
         self.faults = Faults()
         self.result = Resolved(given.lab.metadata.name or "lab", notes=list(given.notes))
         self.random = Random(self.result.name)
-        self.owners: dict[Address, str] = {}
+        self.addresses = Addresses()
+        self.ranges = Ranges()
 
     def run(self) -> Resolved:
         result = self.result
@@ -124,16 +140,10 @@ class _Resolver:
         for side in ("client", "node"):
             ranges = [network for text in networks.ranges(side) if (network := parse_cidr(text)) is not None]
             self.result.declared[side] = ranges
+        self.ranges = Ranges(each for ranges in self.result.declared.values() for each in ranges)
 
     def _lab_fault(self, fault: FieldError) -> None:
         self.faults.add_field(self.given.lab_document, "Lab", fault)
-
-    def _take_address(self, address: Address, owner: str) -> str | None:
-        """Note who has an address; the earlier owner where it is taken."""
-        earlier = self.owners.get(address)
-        if earlier is None:
-            self.owners[address] = owner
-        return earlier
 
     def _host_addresses(
         self, side: Side, texts: Sequence[str], owner: str, path: str, document: Document | None, name: str
@@ -153,7 +163,10 @@ class _Resolver:
                 detail = f"must be within the network {allowed} (spec.networks.{side})"
                 self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, detail))
                 continue
-            if (earlier := self._take_address(address, owner)) is not None:
+            if (fault := host_fault(address, declared_or_derived(address, declared))) is not None:
+                self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, fault))
+                continue
+            if (earlier := self.addresses.take(address, owner)) is not None:
                 detail = f"the address belongs to {earlier} already"
                 self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, detail))
                 continue
@@ -197,12 +210,17 @@ class _Resolver:
             network = parse_cidr(text)
             if network is None:
                 continue
-            others = [cidr for node in self.result.nodes for cidr in node.pod_cidrs]
-            outside = [each for ranges in self.result.declared.values() for each in ranges]
-            clash = next((each for each in (*others, *outside) if _overlap(network, each)), None)
-            if clash is not None:
+            if network.num_addresses < LEAST_POD_RANGE:
+                detail = f"must have at least {LEAST_POD_RANGE} addresses: the second one is the node's"
+                self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, detail))
+                continue
+            if (fault := host_fault(network[1], network)) is not None:
+                self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, f"{network[1]} {fault}"))
+                continue
+            if (clash := self.ranges.clash(network)) is not None:
                 detail = f"must not overlap with {clash}"
                 self.faults.add_field(document, name, invalid(f"{path}[{index}]", text, detail))
+            self.ranges.add(network)
             found.append(network)
         return tuple(found)
 
@@ -229,17 +247,12 @@ class _Resolver:
     def _complete_nodes(self) -> None:
         """Give nodes what they lack, and write it into their objects."""
         values = {each["metadata"]["name"]: each for each in self.result.objects if each["kind"] == "Node"}
-        used = {cidr for node in self.result.nodes for cidr in node.pod_cidrs}
         completed = []
         for number, node in enumerate(self.result.nodes, 1):
-            addresses = node.addresses or tuple(
-                self._free_host(network, FIRST_NODE_HOST, node.name) for network in self.result.declared["node"]
-            )
+            addresses = node.addresses or self._free_addresses("node", FIRST_NODE_HOST, node.name)
             cidrs = node.pod_cidrs
             if not cidrs:
-                families = {address.version for address in addresses}
-                cidrs = tuple(_free_cidr(version, number, used) for version in sorted(families))
-                used.update(cidrs)
+                cidrs = self._free_cidrs(number, node.name, sorted({address.version for address in addresses}))
                 if values[node.name].get("spec"):
                     listed = ", ".join(str(each) for each in cidrs)
                     self.result.notes.append(NO_POD_CIDR(node=node.name, cidrs=listed))
@@ -247,12 +260,27 @@ class _Resolver:
             _write_node(values[node.name], completed[-1])
         self.result.nodes = completed
 
-    def _free_host(self, network: Network, start: int, owner: str) -> Address:
-        address = network.network_address + start
-        while address in self.owners:
-            address += 1
-        self.owners[address] = owner
-        return address
+    def _free_addresses(self, side: Side, start: int, owner: str) -> tuple[Address, ...]:
+        """An address of each network of a side."""
+        found = []
+        for network in self.result.declared[side]:
+            address = self.addresses.free(network, start, owner)
+            if address is None:
+                detail = NO_FREE_ADDRESS.format(owner=owner)
+                self._lab_fault(invalid(f"spec.networks.{side}", str(network), detail))
+            else:
+                found.append(address)
+        return tuple(found)
+
+    def _free_cidrs(self, number: int, node: str, versions: Iterable[int]) -> tuple[Network, ...]:
+        found = []
+        for version in versions:
+            cidr = self.ranges.free_cidr(version, number)
+            if cidr is None:
+                self._lab_fault(required("spec.nodes[].podCIDRs", f"no range of IPv{version} is free for {node}"))
+            else:
+                found.append(cidr)
+        return tuple(found)
 
     def _clients(self) -> None:
         names = {node.name for node in self.result.nodes}
@@ -272,12 +300,9 @@ class _Resolver:
         if not self.spec.clients and "client" not in names:
             self.result.clients.append(ClientPlan("client", ()))
         self.result.clients = [
-            each if each.addresses else ClientPlan(each.name, self._client_addresses(each.name))
+            ClientPlan(each.name, each.addresses or self._free_addresses("client", FIRST_CLIENT_HOST, each.name))
             for each in self.result.clients
         ]
-
-    def _client_addresses(self, name: str) -> tuple[Address, ...]:
-        return tuple(self._free_host(network, 100, name) for network in self.result.declared["client"])
 
     # Pods
 
@@ -320,9 +345,11 @@ class _Resolver:
                 fault = invalid("spec.nodeName", name, detail)
                 self.faults.add_field(each.document, str(each.key), fault)
         chosen = []
+        waiting = [(count, position, name) for position, (name, count) in enumerate(counts.items())]
+        heapify(waiting)
         for each, pod in unnamed:
-            name = min(counts, key=lambda node: (counts[node], list(nodes).index(node)))
-            counts[name] += 1
+            count, position, name = waiting[0]
+            heapreplace(waiting, (count + 1, position, name))
             chosen.append((each, pod, nodes[name]))
         if chosen:
             self.result.notes.append(UNSCHEDULED(pods=", ".join(each.key.path for each, _, _ in chosen)))
@@ -358,9 +385,12 @@ class _Resolver:
         if check_range and not any(address in cidr for cidr in ranges):
             listed = ", ".join(str(each) for each in ranges) or f"none of IPv{address.version}"
             return invalid(path, text, f"must be within the Pod range of {node.name}: {listed}")
+        network = next((cidr for cidr in ranges if address in cidr), ip_network(str(address)))
+        if (detail := host_fault(address, network)) is not None:
+            return invalid(path, text, detail)
         if any(address in (gateway.ip, gateway.network.network_address) for gateway in node.gateways()):
             return invalid(path, text, f"this is an address of {node.name} itself")
-        if (earlier := self._take_address(address, given.key.path)) is not None:
+        if (earlier := self.addresses.take(address, given.key.path)) is not None:
             return duplicate_address(path, text, earlier)
         found.append(address)
         return None
@@ -374,8 +404,8 @@ class _Resolver:
             self.result.host_network_pods.append(given.key)
         else:
             for cidr in node.pod_cidrs:
-                if not any(address.version == cidr.version for address in addresses) and not wanted:
-                    addresses.append(self._free_host(cidr, 2, given.key.path))
+                if not wanted and (address := self._free_pod_address(given, cidr, node)) is not None:
+                    addresses.append(address)
             self.result.pods.append(PodPlan(given.key, node.name, tuple(addresses)))
         value["spec"]["nodeName"] = node.name
         status = value.setdefault("status", {})
@@ -388,6 +418,13 @@ class _Resolver:
             status.setdefault("conditions", []).append({"type": "Ready", "status": "True"})
         self.result.objects.append(value)
         return msgspec.convert(value, Pod)
+
+    def _free_pod_address(self, given: Given, cidr: Network, node: NodePlan) -> Address | None:
+        address = self.addresses.free(cidr, FIRST_POD_HOST, given.key.path)
+        if address is None:
+            detail = f"no address in the Pod range of {node.name} is free: {cidr}"
+            self.faults.add_field(given.document, str(given.key), required("status.podIPs", detail))
+        return address
 
     # Services and EndpointSlices
 
@@ -450,9 +487,10 @@ class _Resolver:
             for each in self.result.objects
             if each["kind"] == "Node"
         }
+        labelled = _by_label(pods)
         for service in services:
             if (service.metadata.namespace, service.metadata.name) not in owned:
-                self.result.objects += slices_for(service, pods, nodes)
+                self.result.objects += slices_for(service, _candidates(service, labelled), nodes)
 
     def _note_missing_pods(self, given: Sequence[Given]) -> None:
         missing: dict[str, list[str]] = {}
@@ -462,7 +500,7 @@ class _Resolver:
             for endpoint in value.endpoints:
                 for text in endpoint.addresses:
                     address = parse_ip(text)
-                    if address is not None and address not in self.owners:
+                    if address is not None and address not in self.addresses:
                         missing.setdefault(f"Service {value.metadata.namespace}/{service}", []).append(text)
         for service, addresses in missing.items():
             listed = ", ".join(dict.fromkeys(addresses))
@@ -495,15 +533,19 @@ def duplicate_address(path: str, text: str, owner: str) -> FieldError:
     return FieldError(fault.kind, fault.path, fault.value, f"{owner} has this address")
 
 
-def _overlap(one: Network, other: Network) -> bool:
-    return one.version == other.version and one.overlaps(other)
+def _by_label(pods: Iterable[Pod]) -> dict[_Label, list[Pod]]:
+    found: dict[_Label, list[Pod]] = {}
+    for pod in pods:
+        for name, value in (pod.metadata.labels or {}).items():
+            found.setdefault((pod.metadata.namespace, name, value), []).append(pod)
+    return found
 
 
-def _free_cidr(version: int, number: int, used: set[Network]) -> Network:
-    template = POD_CIDR_V4 if version == 4 else POD_CIDR_V6
-    while (network := ip_network(template.format(number=number))) in used:
-        number += 1
-    return network
+def _candidates(service: Service, labelled: dict[_Label, list[Pod]]) -> list[Pod]:
+    """The Pods that have the rarest of the labels that a Service selects by."""
+    selector = (service.spec.selector or {}).items()
+    groups = [labelled.get((service.metadata.namespace, name, value), []) for name, value in selector]
+    return min(groups, key=len, default=[])
 
 
 def _new_object(kind: str, namespace: str, name: str) -> Json:

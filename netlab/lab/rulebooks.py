@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from netlab.kernel import iptables, nftables
-from netlab.kernel.netlink import NetlinkSocket
-from netlab.kernel.netns import NetNamespace
+from netlab.lab.observatory import Watchpoint
 from netlab.model.keys import Origin
 from netlab.model.rulebook import Rulebook, RuleEntry
 
@@ -18,29 +17,28 @@ _IPTABLES: dict[str, Literal[4, 6]] = {"ip": 4, "ip6": 6}
 
 
 class RulebookReader:
-    """Reads a place's rulebook, and again only when its rules have changed (every commit raises a generation)."""
+    """Reads a place's rulebook, and again only when its rules have changed: every commit raises the generation."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, Rulebook]] = {}
 
-    def read(
-        self, place: str, namespace: NetNamespace, control: NetlinkSocket, causes: Callable[[], Causes]
-    ) -> Rulebook:
-        """``control``: a netfilter socket of the place; ``causes`` is asked only when texts are read anew."""
-        rules = nftables.read_rule_set(control)
-        signature = hash(
-            (frozenset(rules.base_chains), tuple((key, tuple(value)) for key, value in rules.rules.items()))
-        )
-        known = self._known.get(place)
-        if known is not None and known[0] == signature:
+    def read(self, point: Watchpoint, causes: Callable[[], Causes]) -> Rulebook:
+        """The rules in the place of the watchpoint, whose own commits do not count as changes.
+
+        ``causes`` is asked only when rules are read anew.
+        """
+        generation = nftables.generation(point.control) - point.commits
+        known = self._known.get(point.place)
+        if known is not None and known[0] == generation:
             return known[1]
+        rules = nftables.read_rule_set(point.control)
         texts: dict[tuple[str, str, str], list[str]] = {}
         families = {family for family, _, _ in rules.rules}
-        with namespace.entered():
+        with point.namespace.entered():
             for family in families & _IPTABLES.keys():
-                texts |= _texts(family, iptables.save(_IPTABLES[family], place))
+                texts |= _texts(family, iptables.save(_IPTABLES[family], point.place))
         book = _rulebook(rules, texts, causes() if texts else {})
-        self._known[place] = (signature, book)
+        self._known[point.place] = (generation, book)
         return book
 
 

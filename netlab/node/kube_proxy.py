@@ -10,6 +10,7 @@ import select
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
@@ -45,16 +46,14 @@ def start_zygote() -> zygote.Zygote:
 
 
 def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
-    namespace, connection = descriptors
+    namespace, connection, *_ = descriptors
     libc.setns(namespace, libc.CLONE_NEWNET)
     os.close(namespace)
     libc.prctl(libc.PR_SET_NAME, b"kube-proxy")
-    source = EngineSource(socket.socket(fileno=connection), WATCHED)
     config = msgspec.convert(given["config"], KubeProxyConfiguration)
-    try:
+    with suppress(SourceEnded):
+        source = EngineSource(socket.socket(fileno=connection), WATCHED)
         KubeProxy(given["node"], config, source).run()
-    except SourceEnded:
-        return
 
 
 class KubeProxy:

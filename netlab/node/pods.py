@@ -36,7 +36,8 @@ def _leave_the_host() -> None:
     libc.unshare(libc.CLONE_NEWNS)
     root = "/run/netlab-pod-root"
     os.mkdir(root)
-    libc.mount("tmpfs", root, "tmpfs", libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC, "mode=555,size=4k")
+    flags = libc.MS_RDONLY | libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC
+    libc.mount("tmpfs", root, "tmpfs", flags, "mode=555,size=4k")
     os.chdir(root)
     libc.pivot_root(".", ".")
     libc.unmount(".", libc.MNT_DETACH)
@@ -44,7 +45,7 @@ def _leave_the_host() -> None:
 
 
 def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
-    namespace, control = descriptors
+    namespace, control, *_ = descriptors
     libc.setns(namespace, libc.CLONE_NEWNET)
     os.close(namespace)
     libc.unshare(libc.CLONE_NEWUTS | libc.CLONE_NEWIPC)

@@ -228,16 +228,22 @@ def serve(identity: Mapping[str, Any], addresses: Sequence[str], control: socket
 
     def obey(_: int) -> None:
         nonlocal open_
-        data = control.recv(_CHUNK)
-        if not data:
+        try:
+            open_ = _obey(stand_in, control, lines)
+        except ConnectionError:
             open_ = False
-            return
-        for line in lines.feed(data):
-            message = jsonrpc.decode(line)
-            failed = stand_in.listen([int(port) for port in message.params["ports"]])
-            if message.id is not None:
-                control.sendall(jsonrpc.answer(message.id, {"failed": failed}))
 
     stand_in.watch(control, obey)
     while open_:
         stand_in.turn()
+
+
+def _obey(stand_in: StandIn, control: socket.socket, lines: jsonrpc.LineBuffer) -> bool:
+    """Do what has come; False at the end. Raises ConnectionError where nobody hears the answer."""
+    data = control.recv(_CHUNK)
+    for line in lines.feed(data):
+        message = jsonrpc.decode(line)
+        failed = stand_in.listen([int(port) for port in message.params["ports"]])
+        if message.id is not None:
+            control.sendall(jsonrpc.answer(message.id, {"failed": failed}))
+    return bool(data)

@@ -2,6 +2,9 @@
 
 It is forked from the engine before that has an event loop or a thread, and has imported all that its children need:
 a new kube-proxy or stand-in Pod costs a fork, and starts with no file of the host open.
+
+A request is the word "spawn" with descriptors: a file with the parameters (they may be longer than any datagram), then
+those that the child is to have. The server never waits for the engine, so that the engine may wait for the server.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import select
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +25,21 @@ from typing import Any
 import msgspec
 
 from netlab.kernel import libc
+from netlab.model.errors import LabFailed
+from netlab.model.text import Message
+
+ENDED = Message(
+    "zygote.ended",
+    en="The lab's fork server {name} has ended; the lab cannot go on.",
+    zh="实验中的 fork 服务进程 {name} 已退出；实验无法继续。",
+)
 
 Handler = Callable[[Mapping[str, Any], list[int]], None]
 """What a child does: gets its parameters and its descriptors; its process ends when it returns."""
 
-_LIMIT = 128 * 1024
+_SPAWN = b"spawn"
+_LIMIT = 4096
+_MOST_DESCRIPTORS = 16
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,7 @@ class Spawned:
 
 @dataclass(frozen=True)
 class Exited:
-    """A child has ended: exit status, or minus the signal that ended it."""
+    """A child has ended: exit status, or minus the signal that ended it. ``pid`` is 0 where it could not be forked."""
 
     number: int
     pid: int
@@ -46,22 +60,32 @@ class Exited:
 
 
 class Zygote:
-    """The engine's end of the fork server. Reads and writes without blocking; watch ``fileno`` for reading."""
+    """The engine's end of the fork server. Reads without blocking; watch ``fileno`` for reading."""
 
-    def __init__(self, connection: socket.socket, pid: int) -> None:
-        self._socket = connection
+    def __init__(self, name: str, connection: socket.socket, pid: int) -> None:
+        self.name = name
         self.pid = pid
+        self._socket = connection
         self._number = 0
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def spawn(self, kind: str, parameters: Mapping[str, Any], descriptors: list[int]) -> int:
-        """Ask for a child; returns the number that its :class:`Spawned` and :class:`Exited` will carry."""
+        """Ask for a child; returns the number that its :class:`Spawned` and :class:`Exited` will carry.
+
+        Raises :class:`LabFailed` where the fork server has died.
+        """
         self._number += 1
-        body = msgspec.json.encode({"number": self._number, "kind": kind, "parameters": parameters})
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-        self._socket.sendmsg([body], rights)
+        letter = os.memfd_create("request", os.MFD_CLOEXEC)
+        try:
+            _write(letter, msgspec.json.encode({"number": self._number, "kind": kind, "parameters": parameters}))
+            rights = array.array("i", [letter, *descriptors])
+            self._socket.sendmsg([_SPAWN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        except ConnectionError as error:
+            raise LabFailed(ENDED(name=self.name)) from error
+        finally:
+            os.close(letter)
         return self._number
 
     def read(self) -> list[Spawned | Exited]:
@@ -83,6 +107,12 @@ class Zygote:
         self._socket.close()
 
 
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def start(
     name: str, handlers: Mapping[str, Handler], prepare: Callable[[], None], *, pid_namespaces: bool = False
 ) -> Zygote:
@@ -94,91 +124,155 @@ def start(
     pid = os.fork()
     if pid:
         theirs.close()
-        ours.setblocking(False)
-        return Zygote(ours, pid)
+        return Zygote(name, ours, pid)
     ours.close()
     status = 1
     try:
         libc.prctl(libc.PR_SET_NAME, name.encode()[:15])
+        _close_all_but({0, 1, 2, theirs.fileno()})
         home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if pid_namespaces else None
         prepare()
         # What is there now stays: children share these pages as long as nothing writes to them, the collector neither.
         gc.collect()
         gc.freeze()
-        _serve(theirs, handlers, home)
+        with suppress(ConnectionError):
+            _Server(theirs, handlers, home).serve()
         status = 0
     except BaseException:
-        traceback.print_exc()
+        _complain()
     finally:
         os._exit(status)
 
 
-def _serve(connection: socket.socket, handlers: Mapping[str, Handler], home: int | None) -> None:
-    """Fork for each request, reap, report; ends when the engine's end closes.
+def _complain() -> None:
+    """Write the exception that is being handled into the engine's log."""
+    with suppress(OSError):
+        os.write(2, traceback.format_exc().encode(errors="replace"))
 
-    ``home`` is the server's own pid namespace, where children are to be in new ones: unshare(2) decides where the next
-    child goes, and works again only after a way back.
+
+def _close_all_but(kept: set[int]) -> None:
+    """The engine's connections and its folder on the host are nobody else's."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with suppress(OSError):
+                os.close(int(name))
+
+
+class _Server:
+    """The fork server's own side.
+
+    ``home`` is its pid namespace, where children are to be in new ones: unshare(2) decides where the next child goes,
+    and works again only after a way back.
     """
-    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    numbers: dict[int, int] = {}
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    poll.register(wake_read, select.POLLIN)
-    while True:
-        for descriptor, _ in poll.poll():
-            if descriptor == wake_read:
-                with suppress(BlockingIOError):
-                    os.read(wake_read, 4096)
-                _reap(connection, numbers)
-                continue
-            data, ancillary, _, _ = connection.recvmsg(_LIMIT, socket.CMSG_SPACE(16 * 4))
-            if not data:
-                return
-            request = msgspec.json.decode(data)
-            descriptors = array.array("i")
-            for level, kind, value in ancillary:
-                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                    descriptors.frombytes(value[: len(value) - len(value) % descriptors.itemsize])
-            if home is not None:
-                libc.unshare(libc.CLONE_NEWPID)
-            pid = os.fork()
-            if pid and home is not None:
-                libc.setns(home, libc.CLONE_NEWPID)
-            if pid == 0:
-                connection.close()
-                os.close(wake_read)
-                signal.set_wakeup_fd(-1)
-                os.close(wake_write)
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _become(handlers[request["kind"]], request["parameters"], list(descriptors))
-            for each in descriptors:
-                os.close(each)
-            numbers[pid] = request["number"]
-            connection.send(msgspec.json.encode({"event": "spawned", "number": request["number"], "pid": pid}))
 
+    def __init__(self, connection: socket.socket, handlers: Mapping[str, Handler], home: int | None) -> None:
+        self.connection = connection
+        self.handlers = handlers
+        self.home = home
+        self.numbers: dict[int, int] = {}
+        self.unsent: deque[bytes] = deque()
+        self.wake_read, self.wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-def _become(handler: Handler, parameters: Mapping[str, Any], descriptors: list[int]) -> None:
-    status = 1
-    try:
-        handler(parameters, descriptors)
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+    def serve(self) -> None:
+        """Fork for each request, reap, report; ends when the engine's end closes, or raises ConnectionError then."""
+        # What a killed child leaves behind (a tool that it ran) becomes ours, and is reaped.
+        libc.prctl(libc.PR_SET_CHILD_SUBREAPER, 1)
+        signal.set_wakeup_fd(self.wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.connection.setblocking(False)
+        poll = select.poll()
+        poll.register(self.wake_read, select.POLLIN)
+        while True:
+            poll.register(self.connection, select.POLLIN | (select.POLLOUT if self.unsent else 0))
+            for descriptor, events in poll.poll():
+                if descriptor == self.wake_read:
+                    with suppress(BlockingIOError):
+                        os.read(self.wake_read, 4096)
+                    self._reap()
+                elif events & ~select.POLLOUT and not self._take():
+                    return
+            self._send()
 
+    def _take(self) -> bool:
+        """One request; False at the end of them all."""
+        data, ancillary, _, _ = self.connection.recvmsg(_LIMIT, socket.CMSG_SPACE(_MOST_DESCRIPTORS * 4))
+        if not data:
+            return False
+        received = array.array("i")
+        for level, kind, value in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                received.frombytes(value[: len(value) - len(value) % received.itemsize])
+        letter, *descriptors = received
+        request = msgspec.json.decode(os.pread(letter, os.fstat(letter).st_size, 0))
+        os.close(letter)
+        self._spawn(request, descriptors)
+        for each in descriptors:
+            os.close(each)
+        return True
 
-def _reap(connection: socket.socket, numbers: dict[int, int]) -> None:
-    while True:
+    def _spawn(self, request: Mapping[str, Any], descriptors: list[int]) -> None:
+        number = request["number"]
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
+            pid = self._fork()
+        except OSError:
+            _complain()
+            self._tell({"event": "exited", "number": number, "pid": 0, "status": 1})
             return
         if pid == 0:
-            return
-        number = numbers.pop(pid, None)
-        if number is not None:
-            event = {"event": "exited", "number": number, "pid": pid, "status": os.waitstatus_to_exitcode(status)}
-            connection.send(msgspec.json.encode(event))
+            self._leave()
+            _become(self.handlers[request["kind"]], request["parameters"], descriptors)
+        self.numbers[pid] = number
+        self._tell({"event": "spawned", "number": number, "pid": pid})
+
+    def _fork(self) -> int:
+        if self.home is None:
+            return os.fork()
+        libc.unshare(libc.CLONE_NEWPID)
+        pid = -1
+        try:
+            pid = os.fork()
+        finally:
+            if pid:
+                libc.setns(self.home, libc.CLONE_NEWPID)
+        return pid
+
+    def _leave(self) -> None:
+        """As the child: let go of what is the server's."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self.connection.close()
+        for each in (self.wake_read, self.wake_write, *([self.home] if self.home is not None else [])):
+            os.close(each)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            number = self.numbers.pop(pid, None)
+            if number is not None:
+                code = os.waitstatus_to_exitcode(status)
+                self._tell({"event": "exited", "number": number, "pid": pid, "status": code})
+
+    def _tell(self, event: Mapping[str, Any]) -> None:
+        self.unsent.append(msgspec.json.encode(event))
+
+    def _send(self) -> None:
+        with suppress(BlockingIOError):
+            while self.unsent:
+                self.connection.send(self.unsent[0])
+                self.unsent.popleft()
+
+
+def _become(handler: Handler, parameters: Mapping[str, Any], descriptors: Iterable[int]) -> None:
+    status = 1
+    try:
+        handler(parameters, list(descriptors))
+        status = 0
+    except BaseException:
+        _complain()
+    finally:
+        os._exit(status)

@@ -460,7 +460,17 @@ class TestCommand:
         assert "rejected by a rule on node-a" in result.stdout
 
     def test_from_standard_input(self) -> None:
-        command = [ROOT / ".venv/bin/kube-netlab", "walk", "-", "--from", "curl", "--to", "10.96.0.1:80", "-o", "json"]
+        command: list[str | Path] = [
+            ROOT / ".venv/bin/kube-netlab",
+            "walk",
+            "-",
+            "--from",
+            "curl",
+            "--to",
+            "10.96.0.1:80",
+            "-o",
+            "json",
+        ]
         result = subprocess.run(command, input=NODEPORT.read_bytes(), capture_output=True, check=False, timeout=60)
         assert json.loads(result.stdout)["verdict"] == "answered"
 
