@@ -61,7 +61,7 @@ class CaptureRing:
     """The capture of the namespace that the thread is in when it is made: :meth:`open`, then :meth:`resume`.
 
     ``blocks`` of ``block_size`` bytes each (a multiple of the page size) are what a burst can fill before frames are
-    lost.
+    lost. They are taken from the kernel's memory by :meth:`open`.
     """
 
     def __init__(self, block_size: int = 64 * 1024, blocks: int = 16) -> None:
@@ -75,7 +75,12 @@ class CaptureRing:
         self._next = 0
         self._counted = 0
         self._dropped = 0
+        self._dropped_before = 0
         self._read = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._memory is not None
 
     def open(self) -> None:
         """Have the kernel make the ring, and listen at all interfaces; still paused.
@@ -101,7 +106,10 @@ class CaptureRing:
         self._socket.close()
 
     def resume(self) -> None:
-        """Capture from now on."""
+        """Capture from now on; what was captured before and not taken is gone."""
+        self.take()
+        self._statistics()
+        self._dropped_before = self._dropped
         self._filter(_ACCEPT_ALL)
 
     def pause(self) -> None:
@@ -137,7 +145,7 @@ class CaptureRing:
     def dropped(self) -> int:
         """Frames lost since :meth:`resume`, because the ring was full."""
         self._statistics()
-        return self._dropped
+        return self._dropped - self._dropped_before
 
     def _statistics(self) -> None:
         value = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 12)

@@ -72,7 +72,8 @@ def _request(message: int, flags: int, family: int, body: bytes, purpose: str) -
     return Request(nfnetlink.message_type(_SUBSYSTEM, message), flags, nfnetlink.header(family) + body, purpose)
 
 
-def _commit(netlink: NetlinkSocket, requests: list[Request]) -> None:
+def commit(netlink: NetlinkSocket, requests: list[Request]) -> None:
+    """Have all requests take effect at once in the socket's namespace; this makes a new generation of its rules."""
     netlink.transaction(nfnetlink.batch_begin(_SUBSYSTEM), requests, nfnetlink.batch_end(_SUBSYSTEM))
 
 
@@ -84,11 +85,11 @@ def make_trace_table(netlink: NetlinkSocket) -> None:
         place = nested(4, be32(1, hook), attribute(2, struct.pack("!i", priority)))
         body = text(1, TRACE_TABLE) + text(3, chain) + place + be32(5, 1) + text(7, "filter")
         requests.append(_request(NEWCHAIN, NLM_F_CREATE, inet, body, f"make the chain {chain} for traces"))
-    _commit(netlink, requests)
+    commit(netlink, requests)
 
 
-def start_tracing(netlink: NetlinkSocket, packets: Iterable[PacketMatch], drop: Iterable[bytes] = ()) -> None:
-    """From now on the kernel reports each step of the packets that match. Replaces what was traced before.
+def tracing(packets: Iterable[PacketMatch], drop: Iterable[bytes] = ()) -> list[Request]:
+    """What makes the kernel report each step of the packets that match, in place of what was traced before.
 
     ``drop`` are expression lists (see :func:`tcp_reset_expressions`) of packets that are not to leave the namespace.
     """
@@ -97,12 +98,7 @@ def start_tracing(netlink: NetlinkSocket, packets: Iterable[PacketMatch], drop: 
     for packet in packets:
         expressions = _match(packet) + _set_nftrace()
         requests += [_new_rule(chain, expressions, "trace a packet") for chain in _MARKING_CHAINS]
-    _commit(netlink, requests)
-
-
-def stop_tracing(netlink: NetlinkSocket) -> None:
-    """Nothing is traced any more."""
-    _commit(netlink, [_delete_rules(chain) for chain in _MARKING_CHAINS])
+    return requests
 
 
 def _delete_rules(chain: str) -> Request:

@@ -95,7 +95,7 @@ def test_a_traced_packet_shows_its_rules_and_both_translations(sandbox: Sandbox[
             client = socket.socket()
             for option, value in ((19, 1), (20, 2), (21, 0x1234), (19, 0)):
                 client.setsockopt(socket.IPPROTO_TCP, option, value)
-        nftables.start_tracing(control, [PacketMatch(4, 6, 4, struct.pack("!I", 0x1234))])
+        nftables.commit(control, nftables.tracing([PacketMatch(4, 6, 4, struct.pack("!I", 0x1234))]))
         client.connect(("10.9.9.9", 80))
         accepted, peer = listener.accept()
         accepted.close()
@@ -135,11 +135,11 @@ def test_only_the_marked_packet_is_traced(sandbox: Sandbox[int]) -> None:
             nftables.make_trace_table(control)
             traces = TraceSocket("left", str)
             sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        nftables.start_tracing(control, [PacketMatch(4, 17, 8, b"marked")])
+        nftables.commit(control, nftables.tracing([PacketMatch(4, 17, 8, b"marked")]))
         for payload in (b"other", b"marked", b"markedtoo", b"mark"):
             sender.sendto(payload, ("10.0.0.2", 9))
         marked = {record.packet for record in traces.read()[0]}
-        nftables.stop_tracing(control)
+        nftables.commit(control, nftables.tracing([]))
         sender.sendto(b"marked", ("10.0.0.2", 9))
         assert traces.read()[0] == []
         return len(marked)
