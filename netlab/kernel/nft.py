@@ -25,6 +25,19 @@ def list_table(family: NftFamily, table: str, place: str) -> str | None:
     return programs.run(["nft", "-j", "list", "table", family, table], place)
 
 
+def list_rules(family: str, table: str, place: str) -> dict[tuple[str, int], str]:
+    """The texts of a table's rules, as nft prints them, by chain and handle."""
+    found: dict[tuple[str, int], str] = {}
+    chain = ""
+    for line in programs.run(["nft", "-a", "-t", "list", "table", family, table], place).splitlines():
+        text, _, handle = line.strip().rpartition(" # handle ")
+        if text.startswith("chain ") and text.endswith("{"):
+            chain = text.removeprefix("chain ").removesuffix("{").strip()
+        elif text and handle.isdigit() and not text.endswith("{"):
+            found[chain, int(handle)] = text
+    return found
+
+
 def delete_table(family: NftFamily, table: str, place: str) -> None:
     """Delete the table with all that is in it, if it is there."""
     if table in tables(family):

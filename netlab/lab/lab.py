@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from netlab.cluster.store import Event, Store
-from netlab.lab.causes import causes_of, iptables_state
+from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
@@ -43,7 +43,7 @@ from netlab.packets.craft import CraftedProbe, parse_expression, sctp_init
 from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
 from netlab.packets.targets import parse_target
-from netlab.proxy.family import Family, join_host_port
+from netlab.proxy.family import join_host_port
 
 SYNC_TIMEOUT_S = 60.0
 PODS_AT_ONCE = 16
@@ -51,8 +51,8 @@ PODS_AT_ONCE = 16
 
 NOT_YET = Message(
     "lab.mode-not-here",
-    en="mode {mode} cannot be run here yet; this version programs nodes in mode iptables",
-    zh="目前还不能以 {mode} 模式运行；此版本以 iptables 模式对节点编程",
+    en="mode {mode} cannot be run here yet; this version programs nodes in modes iptables and nftables",
+    zh="目前还不能以 {mode} 模式运行；此版本以 iptables 和 nftables 模式对节点编程",
 )
 CANNOT_LISTEN = Message(
     "lab.cannot-listen",
@@ -163,7 +163,7 @@ class Lab:
 
     def _check_modes(self, resolved: Resolved) -> None:
         for config in resolved.configs.values():
-            if config.proxy_mode != "iptables":
+            if config.proxy_mode not in ("iptables", "nftables"):
                 raise MachineCannot(NOT_YET(mode=config.proxy_mode))
 
     def _watch_processes(self) -> None:
@@ -349,21 +349,18 @@ class Lab:
         config = self.configs.get(place)
         value = self.store.get(ObjectKey("Node", "", place))
         if config is None or value is None:
-            return {}
-        node = msgspec.convert(value, Node)
-        states = [
-            iptables_state(
-                family,
-                node,
-                config,
-                self.store.list("Service"),
-                self.store.list("EndpointSlice"),
-                self.topology.places[place].own_addresses(),
-            )
-            for family in Family
-        ]
+            return Causes()
+        ranges = [cidr for each in self.store.list("ServiceCIDR") for cidr in each["spec"]["cidrs"]]
+        world = NodeWorld(
+            node=msgspec.convert(value, Node),
+            config=config,
+            services=list(self.store.list("Service")),
+            slices=list(self.store.list("EndpointSlice")),
+            service_cidrs=ranges,
+            local_addresses=self.topology.places[place].own_addresses(),
+        )
         locator = self.locator
-        causes = causes_of(states, locator.locate if locator is not None else lambda origin: origin)
+        causes = causes_of(world, locator.locate if locator is not None else lambda origin: origin)
         self._causes[place] = (self.store.revision, causes)
         return causes
 

@@ -208,7 +208,7 @@ def hook_gaps(visit: Visit, topology: Topology, book: Rulebook | None, asked_in:
     for hook, chain in expected:
         if chain in seen:
             continue
-        if chain[1] != "nat":
+        if not book.base_chains[chain].nat:
             yield CHAIN_UNSEEN(place=visit.place, hook=hook, table=chain[1])
         elif hook in asked_in and not (visit.incoming and visit.incoming[0].frame.interface == LOOPBACK):
             yield NAT_NOT_ASKED(place=visit.place, hook=hook)

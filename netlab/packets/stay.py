@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from netlab.model.keys import Origin
 from netlab.model.records import TraceRecord
-from netlab.model.rulebook import RuleEntry
+from netlab.model.rulebook import ElementEntry, RuleEntry
 from netlab.model.text import Message, Text
-from netlab.model.walk import Changed, Direction, host_of
-from netlab.packets import gaps, reasons
+from netlab.model.walk import Changed, Direction
+from netlab.packets import explaining, gaps, nftables_reasons, reasons
 from netlab.packets.headers import RST, TCP, Packet, icmp_name
 from netlab.packets.passes import TRACE_TABLE, HookPass
 from netlab.packets.steplist import StepList
@@ -217,9 +217,10 @@ class Stay:
     def _tell_hook(self, hook: HookPass, following: Sequence[Sighting]) -> None:
         if not self.way.begun and hook.hook == "OUTPUT" and self._is_first_witness(hook):
             self._add_hook_step(hook, None, action="sent", reason=self._sent_reason(hook.packet))
+        led_by: ElementEntry | None = None
         for record in hook.records:
             if record.kind != "policy" and record.handle is not None and record.table != TRACE_TABLE:
-                self._tell_rule(hook, record, following)
+                led_by = self._tell_rule(hook, record, led_by, following) or led_by
             elif record.kind == "policy" and record.verdict == "drop":
                 reason = reasons.DROPPED_BY_POLICY()
                 self._add_hook_step(hook, record, action="drop", reason=reason, rule="policy DROP")
@@ -232,26 +233,43 @@ class Stay:
             return True
         return not self.visit.outgoing or self.visit.outgoing[0].packet.addresses != hook.packet.addresses
 
-    def _tell_rule(self, hook: HookPass, record: TraceRecord, following: Sequence[Sighting]) -> None:
+    def _tell_rule(
+        self, hook: HookPass, record: TraceRecord, led_by: ElementEntry | None, following: Sequence[Sighting]
+    ) -> ElementEntry | None:
+        """``led_by`` is the element of a map that led the packet here; returns the one that it found in this rule."""
         assert self.way.addresses is not None
         assert record.handle is not None
         book = self.context.rulebooks.get(self.visit.place)
         rule = book.rule(record.family, record.table, record.handle) if book is not None else None
         if rule is None:
             reason = NO_RULE_TEXT(place=self.visit.place, chain=record.chain, handle=record.handle)
-            self._add_hook_step(hook, record, action=_verdict_action(record), reason=reason)
+            self._add_hook_step(hook, record, action=explaining.verdict_words(record), reason=reason)
             self.found.gap(reason)
-        elif (part := reasons.translated_part(rule)) is not None:
+            return None
+        if (part := explaining.translated_part(rule)) is not None:
             self._tell_translation(hook, record, rule, part, following)
-        else:
-            self._add_hook_step(
-                hook,
-                record,
-                action=_rule_action(rule, record),
-                reason=reasons.explain_rule(rule, hook.hook, host_of(self.way.addresses[0])),
-                rule=rule.text,
-                origin=rule.origin,
-            )
+            return None
+        element = self._looked_up(rule, record, hook.packet)
+        self._add_hook_step(
+            hook,
+            record,
+            action=explaining.action_of(rule, record),
+            reason=explaining.explain_rule(rule, hook.hook, hook.packet, element, led_by),
+            rule=rule.text,
+            origin=_origin_of(rule, element, led_by),
+        )
+        return element
+
+    def _looked_up(self, rule: RuleEntry, record: TraceRecord, packet: Packet) -> ElementEntry | None:
+        """The element that the rule found for the packet, if it led where the packet went."""
+        book = self.context.rulebooks.get(self.visit.place)
+        if book is None or not rule.native:
+            return None
+        element = nftables_reasons.looked_up(
+            rule, packet, lambda container, key: book.element(record.family, record.table, container, key)
+        )
+        follows = element is None or not element.value or element.value == explaining.verdict_words(record)
+        return element if follows else None
 
     def _tell_translation(
         self, hook: HookPass, record: TraceRecord, rule: RuleEntry, part: Changed, following: Sequence[Sighting]
@@ -273,14 +291,24 @@ class Stay:
             hook,
             record,
             action="DNAT" if part == "destination" else "SNAT",
-            reason=reasons.explain_translation(rule, part, old, new, hook.output),
+            reason=explaining.explain_translation(rule, part, old, new, hook.output),
             rule=rule.text,
-            origin=rule.origin,
+            origin=self._translation_origin(hook, record, rule, new),
             changed=changed,
             evidence=evidence,
         )
         if new is None:
             self.found.gap(NEW_ADDRESS_UNSEEN())
+
+    def _translation_origin(
+        self, hook: HookPass, record: TraceRecord, rule: RuleEntry, new: str | None
+    ) -> Origin | None:
+        """What caused a translation: the endpoint that was picked, or the rule's own cause, or what it looked up."""
+        if new is not None and rule.choice_origins:
+            choice = nftables_reasons.choice_of(rule, new)
+            return rule.choice_origins[choice] if choice is not None else rule.origin
+        element = self._looked_up(rule, record, hook.packet)
+        return rule.origin or (element.origin if element is not None else None)
 
     def _new_address(self, part: Changed, rule: RuleEntry, following: Sequence[Sighting]) -> str | None:
         """What a rule made of an address: as seen next in this place, or else as the entry has it, or as it came in at
@@ -291,7 +319,7 @@ class Stay:
         if packet is None and self.after is not None and self._leads_on():
             packet = self.after.first_packet()
         if packet is None:
-            return reasons.promised_destination(rule.text) if part == "destination" else None
+            return explaining.promised_destination(rule) if part == "destination" else None
         return packet.destination_text if part == "destination" else packet.source_text
 
     def _shows(self, part: Changed, sighting: Sighting) -> bool:
@@ -360,17 +388,9 @@ def _reply_words(place: str, packet: Packet) -> Text:
     return reasons.ANSWERS(place=place)
 
 
-def _verdict_action(record: TraceRecord) -> str:
-    return f"{record.verdict} {record.target}" if record.target else record.verdict
-
-
-def _rule_action(rule: RuleEntry, record: TraceRecord) -> str:
-    """A short word for what the rule did: its verdict, or its target where that is no verdict."""
-    if record.verdict in ("jump", "goto"):
-        return _verdict_action(record)
-    target = reasons.rule_target(rule.text)
-    if target == "REJECT":
-        return "reject"
-    if target == "MARK":
-        return f"mark {reasons.mark_of(rule.text)}"
-    return record.verdict
+def _origin_of(rule: RuleEntry, element: ElementEntry | None, led_by: ElementEntry | None) -> Origin | None:
+    """A rule's cause; where it looked up a verdict, that of what it found, and else that of what led to it."""
+    if element is not None and element.value:
+        return element.origin
+    found = element or led_by
+    return rule.origin or (found.origin if found is not None else None)
