@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from netlab.kernel.ipset import SetSpec
 from netlab.lab.rulebooks import Causes, RuleKey
 from netlab.model.keys import Origin
 from netlab.model.rulebook import ElementEntry
@@ -27,6 +28,9 @@ from netlab.proxy.iptables.rules import port_rules as iptables_port_rules
 from netlab.proxy.iptables.ruleset import RuleSet
 from netlab.proxy.iptables.state import IptablesState
 from netlab.proxy.iptables.state import rules_of as iptables_rules_of
+from netlab.proxy.ipvs.settings import ipvs_settings
+from netlab.proxy.ipvs.state import IpvsState
+from netlab.proxy.ipvs.values import IpvsValue, port_value
 from netlab.proxy.nftables.names import TABLE
 from netlab.proxy.nftables.rules import port_rules as nftables_port_rules
 from netlab.proxy.nftables.ruleset import Table
@@ -119,11 +123,28 @@ def nftables_table(world: NodeWorld, family: Family) -> Table:
     return state.wanted()
 
 
+def ipvs_value(world: NodeWorld, family: Family) -> tuple[IpvsValue, dict[str, SetSpec]]:
+    """All that ipvs mode wants in one family, and what its sets are."""
+    settings = ipvs_settings(
+        world.config,
+        family,
+        node_ips=world.node_ips,
+        local_addresses=world.local_ips,
+        pod_cidrs=world.node.spec.pod_cidrs,
+    )
+    state = IpvsState(settings)
+    changed = world.tracker(family).take_changes()
+    state.replace({name: port_value(each, settings) for name, each in changed.items() if each is not None})
+    return state.wanted(), state.specs
+
+
 def causes_of(world: NodeWorld, locate: Locate) -> Causes:
     """The causes of all rules of a node in its mode, with files and lines where they are known."""
     located = _Located(locate)
     if world.config.proxy_mode == "nftables":
         return _nftables_causes([nftables_table(world, family) for family in Family], located)
+    if world.config.proxy_mode == "ipvs":
+        return _iptables_causes({family: ipvs_value(world, family)[0].rules for family in Family}, located)
     return _iptables_causes({family: iptables_rules(world, family) for family in Family}, located)
 
 

@@ -16,14 +16,16 @@ from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
+from netlab.lab.listing import listing
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
+from netlab.lab.programmed import NO_NODE
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import Resolved, resolve
 from netlab.lab.rulebooks import Causes, RulebookReader
 from netlab.lab.who import Sender, find_sender
-from netlab.model.errors import LabFailed, MachineCannot
+from netlab.model.errors import BadInput, LabFailed, MachineCannot
 from netlab.model.keys import ObjectKey
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
@@ -333,6 +335,20 @@ class Lab:
         )
         self.captured = Captured(walk, recorded, began, ended)
         return walk
+
+    async def rules(self, node: str) -> dict[str, Any]:
+        """A node's rules as the kernel has them: ``{"node", "mode", "text", "items": [{"family", "table", "chain",
+        "handle", "text", "origin"}]}``. Raises :class:`BadInput` where there is no such node."""
+        if node not in self.configs:
+            raise BadInput(NO_NODE(name=node, nodes=", ".join(self.configs)))
+        async with self._walking:
+            await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+            mode = self.configs[node].proxy_mode
+            with self.observatory.points[node].namespace.entered():
+                text = listing(mode, node)
+            book = self._rulebook(node)
+        items = [{"family": family, **msgspec.to_builtins(rule)} for (family, _, _), rule in book.rules.items()]
+        return {"node": node, "mode": mode, "text": text, "items": items}
 
     def _mode_words(self) -> str:
         """The proxy mode, or all modes where nodes differ."""
