@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from netlab.cli.compare import compare_command
+from netlab.cli.execute import exec_command
 from netlab.cli.labs import down_command, ls_command, up_command
 from netlab.cli.output import as_format
 from netlab.cli.rules import explain_command, rules_command
@@ -94,6 +95,13 @@ NEED_SERVICE = Message(
 HELP_UP = Message(
     "cli.up", en="Build a lab and keep it running until interrupted.", zh="建立实验并保持运行，直到被中断。"
 )
+HELP_EXEC = Message(
+    "cli.exec",
+    en="Run a command in the network namespace of a node, a Pod or a client of a running lab.",
+    zh="在正在运行的实验中，于节点、Pod 或客户端的网络命名空间里运行命令。",
+)
+HELP_WHERE = Message("cli.where", en="LAB/node-a, or LAB/[namespace/]pod.", zh="LAB/node-a，或 LAB/[命名空间/]pod。")
+HELP_COMMAND = Message("cli.command", en="The command and its arguments.", zh="命令及其参数。")
 HELP_DOWN = Message("cli.down", en="End a running lab.", zh="结束正在运行的实验。")
 HELP_LS = Message("cli.ls", en="List running labs.", zh="列出正在运行的实验。")
 HELP_WHICH = Message(
@@ -172,6 +180,14 @@ def up(
     output: Output = "table",
 ) -> None:
     raise typer.Exit(up_command(lab, mode, name, as_format(output), detach=detach))
+
+
+@app.command("exec", help=t(HELP_EXEC), context_settings={"ignore_unknown_options": True})
+def execute(
+    where: Annotated[str, typer.Argument(metavar="NAME/PLACE", help=t(HELP_WHERE), show_default=False)],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help=t(HELP_COMMAND), show_default=False)],
+) -> None:
+    raise typer.Exit(exec_command(where, command))
 
 
 @app.command("down", help=t(HELP_DOWN))

@@ -14,6 +14,7 @@ import msgspec
 from netlab.cluster.store import Event, Store
 from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.endpoints import EndpointSliceController
+from netlab.lab.execution import Executed, execute
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
 from netlab.lab.listing import listing
@@ -22,7 +23,7 @@ from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
 from netlab.lab.programmed import NO_NODE
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
-from netlab.lab.resolve import Resolved, resolve
+from netlab.lab.resolve import BAD_MODE, Resolved, resolve
 from netlab.lab.rulebooks import Causes, RulebookReader
 from netlab.lab.who import Sender, find_sender
 from netlab.model.errors import BadInput, LabFailed, MachineCannot
@@ -36,7 +37,7 @@ from netlab.node.zygote import Spawned, Zygote
 from netlab.objects.endpointslice import EndpointSlice
 from netlab.objects.node import Node
 from netlab.objects.pod import Pod
-from netlab.objects.proxyconfig import KubeProxyConfiguration
+from netlab.objects.proxyconfig import MODES, KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
 from netlab.packets import reasons
@@ -185,18 +186,51 @@ class Lab:
             process = group.by_number(event.number)
             if process is None:
                 continue
-            if isinstance(event, Spawned):
+            if isinstance(process, ProxyProcess):
+                if isinstance(event, Spawned):
+                    self.proxies.started(process, event.pid)
+                else:
+                    self.proxies.exited(process, event.status)
+            elif isinstance(event, Spawned):
                 process.pid = event.pid
-            elif isinstance(process, ProxyProcess):
-                self.proxies.exited(process, event.status)
             else:
                 process.ended = event.status
 
     def _start_proxies(self) -> None:
-        for node, config in self.configs.items():
-            with self.connect_proxy(node) as connection:
-                point = self.observatory.points[node]
-                self.proxies.start(node, point.namespace.descriptor, config, connection, point.shared)
+        for node in self.configs:
+            self._start_proxy(node)
+
+    def _start_proxy(self, node: str) -> None:
+        with self.connect_proxy(node) as connection:
+            point = self.observatory.points[node]
+            self.proxies.start(node, point.namespace.descriptor, self.configs[node], connection, point.shared)
+
+    async def kill_proxy(self, node: str) -> None:
+        """End a node's kube-proxy with SIGKILL, as a fault: what it programmed stays. Raises :class:`BadInput`."""
+        self._need_node(node)
+        await self.proxies.kill(node)
+
+    async def restart_proxy(self, node: str, mode: str | None = None) -> None:
+        """End a node's kube-proxy and start it anew, in another mode if one is given; returns when it has programmed
+        its node. Raises :class:`BadInput` for words that name nothing, :class:`LabFailed` where it cannot program."""
+        self._need_node(node)
+        if mode is not None and mode not in MODES:
+            raise BadInput(BAD_MODE(mode=mode, modes=", ".join(MODES)))
+        await self.proxies.kill(node)
+        if mode is not None:
+            self.configs = {**self.configs, node: msgspec.structs.replace(self.configs[node], mode=mode)}
+            self._causes.pop(node, None)
+        self._start_proxy(node)
+        await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+
+    def _need_node(self, node: str) -> None:
+        if node not in self.configs:
+            raise BadInput(NO_NODE(name=node, nodes=", ".join(self.configs)))
+
+    async def execute(self, who: str, command: Sequence[str], stdin: bytes = b"") -> Executed:
+        """Run a command in the network namespace of a client, a node or a Pod. Raises :class:`BadInput`."""
+        sender = find_sender(who, self.topology, self._host_network)
+        return await execute(self.observatory.points[sender.place].namespace, command, stdin)
 
     def _start_host_network_pods(self, resolved: Resolved) -> None:
         nodes = {node.name: node for node in resolved.nodes}
@@ -339,8 +373,7 @@ class Lab:
     async def rules(self, node: str) -> dict[str, Any]:
         """A node's rules as the kernel has them: ``{"node", "mode", "text", "items": [{"family", "table", "chain",
         "handle", "text", "origin"}]}``. Raises :class:`BadInput` where there is no such node."""
-        if node not in self.configs:
-            raise BadInput(NO_NODE(name=node, nodes=", ".join(self.configs)))
+        self._need_node(node)
         async with self._walking:
             await self.proxies.wait_synced(SYNC_TIMEOUT_S)
             mode = self.configs[node].proxy_mode
