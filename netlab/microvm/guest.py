@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 import time
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -86,9 +87,7 @@ def _become_engine(first: socket.socket, listener: socket.socket, log: int) -> N
 
 def _import_all() -> None:
     """Load what the engine would load one by one while somebody waits."""
-    import netlab
-
-    for each in pkgutil.walk_packages(netlab.__path__, "netlab."):
+    for each in pkgutil.walk_packages([str(Path(__file__).parents[1])], "netlab."):
         if not each.name.endswith("__main__"):
             importlib.import_module(each.name)
     for name in _LATER:

@@ -164,10 +164,13 @@ def _make_root(
         assert squash.stdin is not None
         assert squash.stdout is not None
         # Where it ends early, its own words say why.
-        with suppress(BrokenPipeError), squash.stdin:
-            with tarfile.open(fileobj=squash.stdin, mode="w|", format=tarfile.GNU_FORMAT) as tar:
-                for member, data in _members(contents, libraries, applets, found):
-                    tar.addfile(member, io.BytesIO(data) if data is not None else None)
+        with (
+            suppress(BrokenPipeError),
+            squash.stdin,
+            tarfile.open(fileobj=squash.stdin, mode="w|", format=tarfile.GNU_FORMAT) as tar,
+        ):
+            for member, data in _members(contents, libraries, applets, found):
+                tar.addfile(member, io.BytesIO(data) if data is not None else None)
         words = squash.stdout.read()
     if squash.returncode:
         text = " ".join(words.decode(errors="replace").split()) or "-"

@@ -153,7 +153,7 @@ def run(command: Sequence[str], folder: Path) -> str:
     Raises :class:`MachineCannot` with its own words where it fails, and where it is missing.
     """
     path = programs.find(command[0])
-    done: subprocess.CompletedProcess[str] = subprocess.run(
+    done = subprocess.run(
         [path, *command[1:]],
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -166,4 +166,5 @@ def run(command: Sequence[str], folder: Path) -> str:
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split()) or "-"
         raise MachineCannot(FAILED(program=command[0], status=done.returncode, words=words))
-    return done.stdout
+    printed: str = done.stdout
+    return printed
