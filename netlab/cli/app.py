@@ -49,6 +49,11 @@ HELP_PACKET = Message(
     zh="要构造的数据包，以 scapy 层表示：'IP()/TCP(dport=80, flags=\"S\")'。",
 )
 HELP_TIMEOUT = Message("cli.timeout", en="Seconds to wait for an answer.", zh="等待应答的秒数。")
+HELP_VM = Message(
+    "cli.vm",
+    en="Run the lab in a microVM. Without this it does where this kernel lacks what it needs.",
+    zh="在 microVM 中运行实验。不指定时，仅在当前内核缺少所需功能时才这样做。",
+)
 HELP_OUTPUT = Message("cli.output", en="table, json or yaml.", zh="table、json 或 yaml。")
 HELP_VERBOSE = Message("cli.verbose", en="Every step, with its evidence.", zh="显示每一步及其证据。")
 HELP_NAME = Message("cli.name", en="The lab's name.", zh="实验的名称。")
@@ -113,6 +118,7 @@ app = typer.Typer(
 )
 
 Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help=t(HELP_OUTPUT))]
+Vm = Annotated[bool, typer.Option("--vm", help=t(HELP_VM))]
 
 
 @app.command("walk", help=t(HELP_WALK))
@@ -125,11 +131,12 @@ def walk(
     pcap: Annotated[str | None, typer.Option("--pcap", metavar="F.pcapng", help=t(HELP_PCAP))] = None,
     packet: Annotated[str | None, typer.Option("--packet", metavar="LAYERS", help=t(HELP_PACKET))] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="S", help=t(HELP_TIMEOUT))] = "2",
+    vm: Vm = False,
     output: Output = "table",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help=t(HELP_VERBOSE))] = False,
 ) -> None:
     seconds, form = as_seconds(timeout), as_format(output)
-    raise typer.Exit(walk_command(lab, sender, to, proto, mode, pcap, packet, seconds, form, verbose=verbose))
+    raise typer.Exit(walk_command(lab, sender, to, proto, mode, pcap, packet, seconds, form, vm=vm, verbose=verbose))
 
 
 @app.command("compare", help=t(HELP_COMPARE))
@@ -177,9 +184,10 @@ def up(
     mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="N", help=t(HELP_NAME))] = None,
     detach: Annotated[bool, typer.Option("--detach", help=t(HELP_DETACH))] = False,
+    vm: Vm = False,
     output: Output = "table",
 ) -> None:
-    raise typer.Exit(up_command(lab, mode, name, as_format(output), detach=detach))
+    raise typer.Exit(up_command(lab, mode, name, as_format(output), detach=detach, vm=vm))
 
 
 @app.command("exec", help=t(HELP_EXEC), context_settings={"ignore_unknown_options": True})

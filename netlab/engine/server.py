@@ -19,12 +19,14 @@ import msgspec
 from netlab.cluster.store import Event, RevisionGone
 from netlab.engine.export import capture_file
 from netlab.engine.faults import as_error
+from netlab.kernel import ipvs
 from netlab.lab.lab import Lab, Zygotes
 from netlab.model import jsonrpc
 from netlab.model.errors import EXIT_MACHINE, BadInput, LabFailed
 from netlab.model.text import Message
 from netlab.objects.yaml_source import Source
 
+IPVS = "ipvs"
 CHUNK = 512 * 1024
 LOG_LIMIT = 1024 * 1024
 STATUS_S = 1.0
@@ -231,7 +233,9 @@ class Engine:
         sources = [Source(each["name"], base64.b64decode(each["data"])) for each in params["sources"]]
         self.lab.load(sources, params.get("mode"))
         self.loaded = True
-        return {"name": self.lab.name, "notes": self.lab.notes}
+        modes = {config.proxy_mode for config in self.lab.configs.values()}
+        lacking = [mode for mode in modes if mode == IPVS and not ipvs.works()]
+        return {"name": self.lab.name, "notes": self.lab.notes, "lacking": lacking}
 
     async def _start(self, session: Session, params: Mapping[str, Any]) -> Any:
         """Build and start what was read; answers when all of it is up."""

@@ -287,6 +287,29 @@ def parse_table(table: str) -> dict[ServerAddress, dict[Target, RealServer]]:
     return found
 
 
+def works() -> bool:
+    """Whether the kernel has IPVS, and lets the caller configure it in the thread's network namespace.
+
+    Looked for in the list of all families: asked for by its name, a kernel that has it as a module would load it, and
+    then it is the whole host that has changed.
+    """
+    with NetlinkSocket(NETLINK_GENERIC) as netlink:
+        header = _HEADER.pack(_CTRL_GETFAMILY, _VERSION)
+        answers = netlink.exchange(_CTRL_ID, NLM_F_DUMP, header, "list the families of generic netlink")
+        families = [dict(attributes(each.body[_HEADER.size :])) for each in answers]
+    if not any(each.get(_CTRL_FAMILY_NAME) == b"IPVS\0" for each in families):
+        return False
+    with Ipvs() as ipvs:
+        try:
+            # Timeouts of 0 stay as they are; but only who may set them may say so.
+            ipvs.run([set_timeouts(Timeouts(0, 0, 0))])
+        except NetlinkError as error:
+            if error.errno == errno.EPERM:
+                return False
+            raise
+    return True
+
+
 def check_usable(scheduler: str) -> None:
     """Whether IPVS works here with the scheduler, as kube-proxy finds out before it starts in this mode.
 
