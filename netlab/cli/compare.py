@@ -9,11 +9,11 @@ from rich.cells import cell_len
 from netlab.cli.cells import pad, wrap
 from netlab.cli.output import Format, console, print_note, print_value
 from netlab.cli.walk import is_running_name
-from netlab.engine.client import start_engine
 from netlab.engine.files import read_files
+from netlab.microvm.start import loaded_engine
 from netlab.model.comparison import Comparison, ModeResult, compare
 from netlab.model.errors import EXIT_DONE, EXIT_NO, BadInput
-from netlab.model.text import Message, user_language
+from netlab.model.text import Message, Text, user_language
 
 WIDTH = 80
 
@@ -45,14 +45,17 @@ def compare_command(
         raise BadInput(FILES_ONLY(name=lab[0]))
     sources = read_files(lab)
     told: set[str] = set()
+
+    def say(note: Text) -> None:
+        if note.en not in told:
+            told.add(note.en)
+            print_note(note)
+
     walks = []
     for mode in wanted:
-        with start_engine() as client:
-            _, notes = client.load(sources, mode)
-            for note in notes:
-                if note.en not in told:
-                    told.add(note.en)
-                    print_note(note)
+        with loaded_engine(sources, mode, say) as (client, loaded):
+            for note in loaded.notes:
+                say(note)
             client.start()
             walks.append(client.walk(sender, to, proto, None, timeout)[0])
     result = compare(walks)

@@ -26,7 +26,7 @@ from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import BAD_MODE, Resolved, resolve
 from netlab.lab.rulebooks import Causes, RulebookReader
 from netlab.lab.who import Sender, find_sender
-from netlab.model.errors import BadInput, LabFailed, MachineCannot
+from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
@@ -52,11 +52,6 @@ SYNC_TIMEOUT_S = 60.0
 PODS_AT_ONCE = 16
 """Pods that are wired together, in few exchanges with the kernel, before their processes start."""
 
-NOT_YET = Message(
-    "lab.mode-not-here",
-    en="mode {mode} cannot be run here yet; this version programs nodes in modes iptables and nftables",
-    zh="目前还不能以 {mode} 模式运行；此版本以 iptables 和 nftables 模式对节点编程",
-)
 CANNOT_LISTEN = Message(
     "lab.cannot-listen",
     en="{pod} cannot listen on port {port}: {error}",
@@ -121,10 +116,9 @@ class Lab:
     def load(self, sources: Sequence[Source], mode: str | None = None) -> None:
         """Read and work out what is to be built; nothing is made. ``mode`` overrides every node's proxy mode.
 
-        Raises :class:`BadInput`, or :class:`MachineCannot` for what this machine cannot do.
+        Raises :class:`BadInput`.
         """
         resolved = resolve(read_input(sources), mode)
-        self._check_modes(resolved)
         self.resolved = resolved
         self.name, self.notes = resolved.name, resolved.notes
         self.configs, self.locator = resolved.configs, resolved.locator
@@ -163,11 +157,6 @@ class Lab:
     def _observe_place(self, setup: PlaceSetup) -> Watchpoint:
         namespace = self.fabric.namespaces[setup.name]
         return self.observatory.add(setup.name, namespace, setup.interface_name, busy=setup.forwards)
-
-    def _check_modes(self, resolved: Resolved) -> None:
-        for config in resolved.configs.values():
-            if config.proxy_mode not in ("iptables", "nftables"):
-                raise MachineCannot(NOT_YET(mode=config.proxy_mode))
 
     def _watch_processes(self) -> None:
         loop = asyncio.get_running_loop()
