@@ -274,7 +274,7 @@ class _Printer:
                 if step.reason is not None and step.reason.id in _DECISIONS:
                     lines.append(self._with_origin(step))
         if key.reason is not None:
-            if key.action in ("drop", "reject"):
+            if key.action in ("drop", "reject", "IPVS"):
                 lines.append(self._with_origin(key))
             else:
                 lines.append(self.say(key.reason))

@@ -13,14 +13,16 @@ from typing import Any
 import msgspec
 
 from netlab.kernel.ipset import SetSpec
+from netlab.kernel.ipvs import Target
 from netlab.lab.rulebooks import Causes, RuleKey
 from netlab.model.keys import Origin
-from netlab.model.rulebook import ElementEntry
+from netlab.model.rulebook import ElementEntry, ServerEntry
 from netlab.objects.endpointslice import EndpointSlice
 from netlab.objects.ip import Address, parse_ip
 from netlab.objects.node import ZONE_LABEL, Node
 from netlab.objects.proxyconfig import KubeProxyConfiguration
 from netlab.objects.service import Service
+from netlab.packets.ipvs_reasons import SETS
 from netlab.proxy.changes import ServiceTracker
 from netlab.proxy.family import Family
 from netlab.proxy.iptables.rules import LARGE_CLUSTER_ENDPOINTS
@@ -144,7 +146,7 @@ def causes_of(world: NodeWorld, locate: Locate) -> Causes:
     if world.config.proxy_mode == "nftables":
         return _nftables_causes([nftables_table(world, family) for family in Family], located)
     if world.config.proxy_mode == "ipvs":
-        return _iptables_causes({family: ipvs_value(world, family)[0].rules for family in Family}, located)
+        return _ipvs_causes({family: ipvs_value(world, family) for family in Family}, located)
     return _iptables_causes({family: iptables_rules(world, family) for family in Family}, located)
 
 
@@ -168,6 +170,22 @@ def _iptables_causes(rule_sets: dict[Family, RuleSet], located: _Located) -> Cau
             if rule.origin is not None:
                 found[_NFT_FAMILY[family], table, chain, rule.text] = located(rule.origin)
     return Causes(found)
+
+
+def _ipvs_causes(values: dict[Family, tuple[IpvsValue, dict[str, SetSpec]]], located: _Located) -> Causes:
+    rules = _iptables_causes({family: value.rules for family, (value, _) in values.items()}, located).rules
+    elements: dict[tuple[str, str, str, str], ElementEntry] = {}
+    servers: dict[tuple[str, str], ServerEntry] = {}
+    for family, (value, specs) in values.items():
+        for purpose, by_element in value.sets.items():
+            name = specs[purpose].name
+            for element, origin in by_element.items():
+                elements[_NFT_FAMILY[family], SETS, name, element] = ElementEntry(name, element, "", located(origin))
+        for address, server in value.servers.items():
+            reals: dict[str, Origin | None] = {target.text: located(origin) for target, origin in server.reals.items()}
+            at = Target(address.ip, address.port).text
+            servers[address.protocol, at] = ServerEntry(server.server.scheduler, located(server.origin), reals)
+    return Causes(rules, elements=elements, servers=servers)
 
 
 def _nftables_causes(tables: Iterable[Table], located: _Located) -> Causes:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from netlab.cluster.store import Event, Store
+from netlab.kernel import ipvs
 from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.execution import Executed, execute
@@ -28,6 +29,7 @@ from netlab.lab.rulebooks import Causes, RulebookReader
 from netlab.lab.who import Sender, find_sender
 from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
+from netlab.model.records import IpvsRecord
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
 from netlab.model.topology import Topology
@@ -349,6 +351,7 @@ class Lab:
                 frames=recorded.frames,
                 traces=recorded.traces,
                 conntrack=recorded.conntrack,
+                ipvs=self._ipvs_connections(),
                 losses=recorded.losses,
                 rulebooks={place: self._rulebook(place) for place in places},
                 owners=self._owners(),
@@ -371,6 +374,14 @@ class Lab:
             book = self._rulebook(node)
         items = [{"family": family, **msgspec.to_builtins(rule)} for (family, _, _), rule in book.rules.items()]
         return {"node": node, "mode": mode, "text": text, "items": items}
+
+    def _ipvs_connections(self) -> list[IpvsRecord]:
+        found: list[IpvsRecord] = []
+        for node, config in self.configs.items():
+            if config.proxy_mode == "ipvs":
+                with self.observatory.points[node].namespace.entered():
+                    found += ipvs.connections(node)
+        return found
 
     def _mode_words(self) -> str:
         """The proxy mode, or all modes where nodes differ."""
@@ -422,13 +433,17 @@ class Lab:
         """What Service addresses stand for."""
         meanings: dict[str, Text] = {}
         nodes = [place for place in self.topology.places.values() if place.kind == "node"]
+        cluster_ip = reasons.CLUSTER_IP_ON_NODES if self._mode_words() == "ipvs" else reasons.CLUSTER_IP_OF
         for value in self.store.list("Service"):
             service = msgspec.convert(value, Service)
             name = ObjectKey("Service", service.metadata.namespace, service.metadata.name)
             spec = service.spec
             ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
             groups = (
-                (spec.cluster_ips or [spec.cluster_ip], reasons.CLUSTER_IP_OF),
+                (
+                    spec.cluster_ips or [spec.cluster_ip],
+                    reasons.CLUSTER_IP_ON_NODES if on_nodes else reasons.CLUSTER_IP_OF,
+                ),
                 (spec.external_ips, reasons.EXTERNAL_IP_OF),
                 (ingress, reasons.LOAD_BALANCER_IP_OF),
             )

@@ -9,7 +9,7 @@ from typing import Literal
 from netlab.kernel import iptables, nft, nftables
 from netlab.lab.observatory import Watchpoint
 from netlab.model.keys import Origin
-from netlab.model.rulebook import ElementEntry, Rulebook, RuleEntry
+from netlab.model.rulebook import ElementEntry, Rulebook, RuleEntry, ServerEntry
 
 _IPTABLES: dict[str, Literal[4, 6]] = {"ip": 4, "ip6": 6}
 _IPTABLES_TABLES = ("raw", "mangle", "nat", "filter", "security")
@@ -26,6 +26,7 @@ class Causes:
     rules: Mapping[RuleKey, Origin] = field(default_factory=dict)
     choices: Mapping[RuleKey, tuple[Origin, ...]] = field(default_factory=dict)
     elements: Mapping[tuple[str, str, str, str], ElementEntry] = field(default_factory=dict)
+    servers: Mapping[tuple[str, str], ServerEntry] = field(default_factory=dict)
 
 
 class RulebookReader:
@@ -63,7 +64,7 @@ def _read_rules(place: str, rules: nftables.RuleSet, tables: list[tuple[str, str
             _add_iptables_rules(entries, family, table, rules, saved[family], causes)
         else:
             _add_native_rules(entries, family, table, rules, nft.list_rules(family, table, place), causes)
-    return Rulebook(rules.base_chains, entries, dict(causes.elements))
+    return Rulebook(rules.base_chains, entries, dict(causes.elements), dict(causes.servers))
 
 
 def _saved_texts(saved: str) -> dict[tuple[str, str], list[str]]:

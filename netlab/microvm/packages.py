@@ -140,7 +140,7 @@ def _current_package(folder: Path) -> str:
         raise _no_kernel(str(error.text), folder) from error
     if not names:
         raise _no_kernel(f"{KERNEL_PACKAGE}?", folder)
-    return names[0]
+    return str(names[0])
 
 
 def _no_kernel(words: str, folder: Path) -> MachineCannot:

@@ -104,6 +104,19 @@ class ProxyConnection(msgspec.Struct, frozen=True):
     tried: tuple[str, ...] = ()
 
 
+class IpvsRecord(msgspec.Struct, frozen=True):
+    """A connection of IPVS, as its table had it at the end of the walk. Addresses are "A:P" or "[A6]:P"; ``state`` is
+    the kernel's word (ESTABLISHED, SYN_RECV, UDP, …)."""
+
+    id: str
+    place: str
+    protocol: str
+    client: str
+    virtual: str
+    real: str
+    state: str
+
+
 class Loss(msgspec.Struct, frozen=True):
     """Records that were made but could not be read in time: ``count`` is null where the kernel does not tell it."""
 

@@ -47,13 +47,23 @@ class ElementEntry(msgspec.Struct, frozen=True):
     origin: Origin | None = None
 
 
+class ServerEntry(msgspec.Struct, frozen=True):
+    """A virtual server of IPVS with what caused it and each of its real servers ("A:P")."""
+
+    scheduler: str
+    origin: Origin | None = None
+    reals: dict[str, Origin | None] = {}
+
+
 class Rulebook(msgspec.Struct, frozen=True):
     """One place's chains and rules; the keys begin with the nftables family ("ip", "ip6", "inet")."""
 
     base_chains: dict[tuple[str, str, str], ChainInfo] = {}
     rules: dict[tuple[str, str, int], RuleEntry] = {}
     elements: dict[tuple[str, str, str, str], ElementEntry] = {}
-    """By family, table, set or map, and key; as far as their causes are known."""
+    """By family, table, set or map, and key; as far as their causes are known. Sets of ipset have the table "ipset"."""
+    servers: dict[tuple[str, str], ServerEntry] = {}
+    """Virtual servers by protocol and "A:P", as far as their causes are known."""
 
     def chain(self, family: str, table: str, chain: str) -> ChainInfo | None:
         return self.base_chains.get((family, table, chain))

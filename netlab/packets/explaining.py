@@ -6,7 +6,7 @@ from netlab.model.records import TraceRecord
 from netlab.model.rulebook import ElementEntry, RuleEntry
 from netlab.model.text import Text
 from netlab.model.walk import Changed
-from netlab.packets import iptables_reasons, nftables_reasons
+from netlab.packets import iptables_reasons, ipvs_reasons, nftables_reasons
 from netlab.packets.headers import Packet
 
 
@@ -40,10 +40,21 @@ def explain_translation(rule: RuleEntry, part: Changed, old: str, new: str | Non
 
 
 def explain_rule(
-    rule: RuleEntry, hook: str, packet: Packet, element: ElementEntry | None, led_by: ElementEntry | None
+    rule: RuleEntry,
+    hook: str,
+    packet: Packet,
+    element: ElementEntry | None,
+    led_by: ElementEntry | None,
+    *,
+    ipvs: bool = False,
 ) -> Text | None:
     """Why a rule matched; None where there is nothing to say. ``element`` is what it looked up in a set or map,
-    ``led_by`` what led the packet to its chain."""
+    ``led_by`` what led the packet to its chain; ``ipvs``: the node is in ipvs mode."""
     if rule.native:
         return nftables_reasons.explain_rule(rule, hook, packet, element, led_by)
+    if ipvs:
+        target = iptables_reasons.rule_target(rule.text) or ""
+        found = ipvs_reasons.explain_rule(rule, target, hook, element or led_by)
+        if found is not None:
+            return found
     return iptables_reasons.explain_rule(rule, hook, packet.source)

@@ -71,6 +71,8 @@ def explain_translation(rule: RuleEntry, part: Changed, old: str, new: str | Non
         )
     if target == "SNAT":
         return reasons.USER_SNAT(new=new)
+    if "--match-set KUBE-LOOP-BACK" in rule.text or "--match-set KUBE-6-LOOP-BACK" in rule.text:
+        return reasons.HAIRPIN_MASQUERADED(new=host_of(new))
     if host_of(new) == host_of(old):
         return reasons.MASQUERADE_UNCHANGED()
     return reasons.MASQUERADE(new=host_of(new), interface=interface or "?")

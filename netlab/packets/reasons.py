@@ -23,6 +23,11 @@ CLUSTER_IP_OF = Message(
     en="the clusterIP of {service}, which exists in rules only",
     zh="{service} 的 clusterIP，它只存在于规则中",
 )
+CLUSTER_IP_ON_NODES = Message(
+    "address.cluster-ip-on-nodes",
+    en="the clusterIP of {service}, which every node has on kube-ipvs0",
+    zh="{service} 的 clusterIP，每个节点的 kube-ipvs0 上都有它",
+)
 NODE_PORT_OF = Message(
     "address.node-port",
     en="the nodePort of {service} on {node}",

@@ -15,7 +15,8 @@ from netlab.model.records import TraceRecord
 from netlab.model.rulebook import ElementEntry, RuleEntry
 from netlab.model.text import Message, Text
 from netlab.model.walk import Changed, Direction
-from netlab.packets import explaining, gaps, nftables_reasons, reasons
+from netlab.packets import explaining, gaps, ipvs_reasons, nftables_reasons, reasons
+from netlab.packets.balancing import refusing_server
 from netlab.packets.headers import RST, TCP, Packet, icmp_name
 from netlab.packets.passes import TRACE_TABLE, HookPass
 from netlab.packets.steplist import StepList
@@ -89,6 +90,19 @@ class Stay:
             else:
                 self._tell_hook(sighting, self.sightings[index + 1 :])
             previous = sighting
+        self._tell_refusal()
+
+    def _tell_refusal(self) -> None:
+        """A virtual server without real servers ends a packet without a rule."""
+        server = refusing_server(self.visit, self.context.rulebooks.get(self.visit.place))
+        last = self.sightings[-1]
+        if server is None or not isinstance(last, HookPass):
+            return
+        service = server.origin.object if server.origin is not None else "?"
+        answer = "icmp-port-unreachable" if last.packet.family == 4 else "icmpv6-port-unreachable"
+        virtual = last.packet.destination_text
+        reason = ipvs_reasons.NO_REAL_SERVER(virtual=virtual, service=service, answer=answer)
+        self._add_hook_step(last, None, action="reject", reason=reason, origin=server.origin)
 
     def _is_last_frame(self, index: int) -> bool:
         return self.after is None and not any(isinstance(each, FrameSighting) for each in self.sightings[index + 1 :])
@@ -106,6 +120,8 @@ class Stay:
                 return 1 if filtered else 0
             following = self.sightings[self.sightings.index(sighting) + 1 :]
             return 1 if any(isinstance(each, HookPass) for each in following) else 2
+        if sighting.hook == "OUTPUT" and self.visit.turned:
+            return 1
         if sighting.hook in ("PREROUTING", "OUTPUT"):
             return 0 if sighting.priority <= _NAT_DESTINATION else 1
         if sighting.hook in ("INPUT", "POSTROUTING"):
@@ -139,6 +155,8 @@ class Stay:
     def _tell_part(self, part: Changed, hook: str, old: str, new: str, sighting: Sighting, *, is_here: bool) -> None:
         assert self.way.addresses is not None
         place = self.visit.place
+        if self._tell_balancing(part, old, new, sighting):
+            return
         if not is_here:
             self.found.gap(CHANGED_UNSEEN(place=place, old=old, new=new))
             return
@@ -173,6 +191,41 @@ class Stay:
         )
         self.found.gap(gap)
         self.way.begun = True
+
+    def _tell_balancing(self, part: Changed, old: str, new: str, sighting: Sighting) -> bool:
+        """Tell a change that is IPVS' work; false where its table does not say so."""
+        assert self.way.addresses is not None
+        source, destination = self.way.addresses
+        translations = self.context.translations
+        connection = translations.balanced(self.visit.place, part, (source, destination), new, sighting.packet)
+        if connection is None:
+            return False
+        self.way.addresses = (source, new) if part == "destination" else (new, destination)
+        book = self.context.rulebooks.get(self.visit.place)
+        server = book.servers.get((connection.protocol, connection.virtual)) if book is not None else None
+        origin: Origin | None = None
+        if part == "destination":
+            locally = not self.visit.passed("INPUT")
+            hook = "OUTPUT" if locally else "INPUT"
+            action, reason = "IPVS", ipvs_reasons.explain_balancing(server, old, new, locally=locally)
+            origin = server.origin if server is not None else None
+        else:
+            hook = "FORWARD" if self.visit.passed("FORWARD") else "INPUT"
+            action, reason = "IPVS undone", ipvs_reasons.UNDONE(new=new)
+        seen = sighting.frame.id if isinstance(sighting, FrameSighting) else sighting.records[0].id
+        self.found.add(
+            direction=self.way.direction,
+            place=self.visit.place,
+            hook=hook,
+            action=action,
+            addresses=self.way.addresses,
+            changed=(part,),
+            reason=reason,
+            origin=origin,
+            evidence=(seen, connection.id),
+        )
+        self.way.begun = True
+        return True
 
     # Frames
 
@@ -241,7 +294,7 @@ class Stay:
         assert record.handle is not None
         book = self.context.rulebooks.get(self.visit.place)
         rule = book.rule(record.family, record.table, record.handle) if book is not None else None
-        if rule is None:
+        if book is None or rule is None:
             reason = NO_RULE_TEXT(place=self.visit.place, chain=record.chain, handle=record.handle)
             self._add_hook_step(hook, record, action=explaining.verdict_words(record), reason=reason)
             self.found.gap(reason)
@@ -254,7 +307,9 @@ class Stay:
             hook,
             record,
             action=explaining.action_of(rule, record),
-            reason=explaining.explain_rule(rule, hook.hook, hook.packet, element, led_by),
+            reason=explaining.explain_rule(
+                rule, hook.hook, hook.packet, element, led_by, ipvs=bool(book and book.servers)
+            ),
             rule=rule.text,
             origin=_origin_of(rule, element, led_by),
         )
@@ -263,8 +318,12 @@ class Stay:
     def _looked_up(self, rule: RuleEntry, record: TraceRecord, packet: Packet) -> ElementEntry | None:
         """The element that the rule found for the packet, if it led where the packet went."""
         book = self.context.rulebooks.get(self.visit.place)
-        if book is None or not rule.native:
+        if book is None:
             return None
+        if not rule.native:
+            return ipvs_reasons.looked_up(
+                rule, packet, lambda name, key: book.element(record.family, ipvs_reasons.SETS, name, key)
+            )
         element = nftables_reasons.looked_up(
             rule, packet, lambda container, key: book.element(record.family, record.table, container, key)
         )
@@ -391,6 +450,9 @@ def _reply_words(place: str, packet: Packet) -> Text:
 def _origin_of(rule: RuleEntry, element: ElementEntry | None, led_by: ElementEntry | None) -> Origin | None:
     """A rule's cause; where it looked up a verdict, that of what it found, and else that of what led to it."""
     if element is not None and element.value:
+        return element.origin
+    if element is not None and rule.origin is not None and rule.origin.object.startswith("Service "):
+        # A rule on a set that several Services share: the first of them made it, this one the packet found.
         return element.origin
     found = element or led_by
     return rule.origin or (found.origin if found is not None else None)
