@@ -440,10 +440,7 @@ class Lab:
             spec = service.spec
             ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
             groups = (
-                (
-                    spec.cluster_ips or [spec.cluster_ip],
-                    reasons.CLUSTER_IP_ON_NODES if on_nodes else reasons.CLUSTER_IP_OF,
-                ),
+                (spec.cluster_ips or [spec.cluster_ip], cluster_ip),
                 (spec.external_ips, reasons.EXTERNAL_IP_OF),
                 (ingress, reasons.LOAD_BALANCER_IP_OF),
             )
