@@ -140,7 +140,7 @@ def _current_package(folder: Path) -> str:
         raise _no_kernel(str(error.text), folder) from error
     if not names:
         raise _no_kernel(f"{KERNEL_PACKAGE}?", folder)
-    return names[0]
+    return str(names[0])
 
 
 def _no_kernel(words: str, folder: Path) -> MachineCannot:
@@ -166,5 +166,4 @@ def run(command: Sequence[str], folder: Path) -> str:
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split()) or "-"
         raise MachineCannot(FAILED(program=command[0], status=done.returncode, words=words))
-    printed: str = done.stdout
-    return printed
+    return done.stdout
