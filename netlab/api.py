@@ -74,6 +74,21 @@ class Lab:
         result: dict[str, Any] = self.client.call("lab.describe")
         return result
 
+    def run(self, place: str, *command: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Run a command in the network namespace of a client, a node or a Pod ("[namespace/]pod").
+
+        Returns its exit status and what it wrote to standard output and standard error.
+        """
+        return self.client.execute(place, command, stdin)
+
+    def kill_proxy(self, node: str) -> None:
+        """End a node's kube-proxy with SIGKILL; what it programmed stays until :meth:`restart_proxy`."""
+        self.client.call("proxy.kill", node=node)
+
+    def restart_proxy(self, node: str, mode: str | None = None) -> None:
+        """Start a node's kube-proxy anew, in another mode if one is given; returns when it has programmed its node."""
+        self.client.call("proxy.restart", node=node, mode=mode)
+
     def walk(
         self,
         sender: str,

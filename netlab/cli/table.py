@@ -65,6 +65,7 @@ _VERDICT_STYLES = {
 }
 _DECISIONS = {
     "rule.node-port",
+    "rule.to-firewall",
     "rule.cluster-ip",
     "rule.external-ip",
     "rule.load-balancer-ip",
@@ -83,6 +84,7 @@ _TOLD_OF_FRAMES = {
     "walk.hops-used-up",
     "walk.nobody-speaks-it",
 }
+_IPTABLES_TABLES = ("raw", "mangle", "nat", "filter", "security")
 _CHANGED_STYLE = "bold #e69f00"
 _QUIET = "dim"
 _MARKS = {"answered": "✓", "refused": "✗", "rejected": "✗", "dropped": "✗", "no-reply": "?", "unreachable": "✗"}
@@ -272,7 +274,7 @@ class _Printer:
                 if step.reason is not None and step.reason.id in _DECISIONS:
                     lines.append(self._with_origin(step))
         if key.reason is not None:
-            if key.action in ("drop", "reject"):
+            if key.action in ("drop", "reject", "IPVS"):
                 lines.append(self._with_origin(key))
             else:
                 lines.append(self.say(key.reason))
@@ -289,7 +291,8 @@ class _Printer:
         where = f"{self._place(step.place)} {step.interface}" if step.hook is None else self._hook_words(step)
         row = Row(step, where, action=step.action if step.hook is not None else "")
         if step.rule is not None:
-            row.path = [f"-A {step.chain} {step.rule}"]
+            iptables = step.table in _IPTABLES_TABLES
+            row.path = [f"-A {step.chain} {step.rule}" if iptables else f"{step.chain}: {step.rule}"]
         if step.reason is not None:
             row.lines.append(self.say(step.reason))
         if step.origin is not None:
@@ -351,7 +354,7 @@ class _Printer:
         self.line(line)
 
     def _hook_words(self, step: Step) -> str:
-        table = f"{step.table} " if step.table else ""
+        table = f"{step.table} " if step.table in _IPTABLES_TABLES else ""
         return f"{self._place(step.place)} {table}{step.hook}"
 
     def _place(self, name: str) -> str:

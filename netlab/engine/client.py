@@ -186,6 +186,12 @@ class EngineClient:
             size += len(pieces[-1])
         return msgspec.convert(result["walk"], Walk), b"".join(pieces)
 
+    def execute(self, place: str, command: Sequence[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Run a command in a place's network namespace: its exit status and what it wrote to both outputs."""
+        encoded = base64.b64encode(stdin).decode()
+        result = self.call("lab.exec", place=place, command=list(command), stdin=encoded)
+        return result["status"], base64.b64decode(result["stdout"]), base64.b64decode(result["stderr"])
+
     def detach(self) -> None:
         """Have the engine go on when its frontends have gone."""
         self.call("engine.detach")

@@ -140,10 +140,14 @@ class Engine:
             "lab.load": self._load,
             "lab.start": self._start,
             "lab.describe": self._describe,
+            "lab.exec": self._exec,
+            "lab.rules": self._rules,
             "lab.walk": self._walk,
             "capture.read": self._read_capture,
             "objects.list": self._list,
             "objects.watch": self._watch,
+            "proxy.kill": self._kill_proxy,
+            "proxy.restart": self._restart_proxy,
             "proxy.synced": self._proxy_synced,
             "proxy.failed": self._proxy_failed,
         }
@@ -250,6 +254,24 @@ class Engine:
         self._need_lab()
         return self.lab.describe()
 
+    async def _exec(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """Run a command in a place; its outputs come in base64. A frontend that goes takes the command with it."""
+        self._need_lab()
+        stdin = base64.b64decode(params.get("stdin", ""))
+        running = asyncio.ensure_future(self.lab.execute(params["place"], params["command"], stdin))
+
+        def stop() -> None:
+            running.cancel()
+
+        session.on_close(stop)
+        done = await running
+        outputs = {"stdout": base64.b64encode(done.stdout).decode(), "stderr": base64.b64encode(done.stderr).decode()}
+        return {"status": done.status, **outputs}
+
+    async def _rules(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return await self.lab.rules(params["node"])
+
     async def _walk(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
         walk = await self.lab.walk(
@@ -309,6 +331,14 @@ class Engine:
         task = loop.create_task(loop.connect_accepted_socket(lambda: Session(self, node), ours))
         task.add_done_callback(lambda done: done.exception())
         return theirs
+
+    async def _kill_proxy(self, session: Session, params: Mapping[str, Any]) -> None:
+        self._need_lab()
+        await self.lab.kill_proxy(params["node"])
+
+    async def _restart_proxy(self, session: Session, params: Mapping[str, Any]) -> None:
+        self._need_lab()
+        await self.lab.restart_proxy(params["node"], params.get("mode"))
 
     async def _proxy_synced(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.synced(params)

@@ -29,6 +29,7 @@ from netlab.kernel.netlink import (
     u32,
 )
 from netlab.model.errors import MachineCannot
+from netlab.model.records import IpvsRecord
 from netlab.model.text import Message
 
 UNSUPPORTED = Message(
@@ -81,6 +82,7 @@ _PROTOCOL_NAMES = {number: name for name, number in _PROTOCOLS.items()}
 _METHODS = {"Masq": 0, "Local": 1, "Tunnel": 2, "Route": 3, "Bypass": 4}
 
 _TABLE = Path("/proc/thread-self/net/ip_vs")
+_CONNECTIONS = Path("/proc/thread-self/net/ip_vs_conn")
 
 
 class ServerAddress(NamedTuple):
@@ -285,6 +287,28 @@ def parse_table(table: str) -> dict[ServerAddress, dict[Target, RealServer]]:
                 ip, port = _hexadecimal(words[1])
                 found[ServerAddress(words[0].lower(), ip, port)] = reals
     return found
+
+
+def connections(place: str) -> list[IpvsRecord]:
+    """The connections of the thread's network namespace, but for templates of persistence, which no packet has."""
+    return parse_connections(place, _CONNECTIONS.read_text())
+
+
+def parse_connections(place: str, table: str) -> list[IpvsRecord]:
+    """What /proc/net/ip_vs_conn says (ip_vs_conn_seq_show): addresses and ports in hexadecimal, IPv6 with colons."""
+    found = []
+    for number, line in enumerate(table.splitlines()[1:], 1):
+        protocol, *words = line.split()
+        client, virtual, real = (_connection_end(*words[start : start + 2]) for start in (0, 2, 4))
+        if not client.endswith(":0"):
+            identifier = f"ipvs:{place}#{number}"
+            found.append(IpvsRecord(identifier, place, protocol.lower(), client, virtual, real, words[6]))
+    return found
+
+
+def _connection_end(ip: str, port: str) -> str:
+    address = str(IPv6Address(ip)) if ":" in ip else socket.inet_ntoa(bytes.fromhex(ip))
+    return Target(address, int(port, 16)).text
 
 
 def works() -> bool:

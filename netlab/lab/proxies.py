@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +69,22 @@ class ProxyProcesses:
         given = {"node": node, "config": msgspec.to_builtins(config)}
         number = self.zygote.spawn(kube_proxy.KIND, given, [namespace, connection.fileno(), *kept])
         self.processes[node] = ProxyProcess(node, number)
+
+    async def kill(self, node: str) -> None:
+        """End a node's proxy with SIGKILL; returns when it has ended. What it has programmed stays."""
+        process = self.processes[node]
+        while process.pid is None and process.ended is None:
+            process.changed.clear()
+            await process.changed.wait()
+        if process.ended is None and process.pid is not None:
+            os.kill(process.pid, signal.SIGKILL)
+        while process.ended is None:
+            process.changed.clear()
+            await process.changed.wait()
+
+    def started(self, process: ProxyProcess, pid: int) -> None:
+        process.pid = pid
+        process.changed.set()
 
     def by_number(self, number: int) -> ProxyProcess | None:
         return next((each for each in self.processes.values() if each.number == number), None)

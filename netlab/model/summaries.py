@@ -167,6 +167,7 @@ _ERRORS = ("walk.answers-with-error", "walk.hops-used-up", "walk.nobody-speaks-i
 _REFUSALS = ("walk.resets", "walk.answers-with-error")
 _BY_REASON = {
     "rule.rejected-no-endpoints": NO_ENDPOINTS,
+    "ipvs.no-real-server": NO_ENDPOINTS,
     "rule.dropped-no-local": LOCAL_POLICY,
     "rule.dropped-firewall": SOURCE_RANGES,
 }

@@ -1,6 +1,7 @@
 """The kube-proxy process of one node: watches Services, EndpointSlices and its Node, and programs the kernel.
 
-It runs in its node's network namespace and keeps nothing on disk; killed, it leaves its rules behind.
+It runs in its node's network namespace and keeps nothing on disk; killed, it leaves its rules behind, and the next one
+takes them over.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from ipaddress import ip_address
 from typing import Any
 
 import msgspec
 
-from netlab.kernel import libc, rtnetlink
-from netlab.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
+from netlab.kernel import libc
+from netlab.kernel.rulewatch import RuleWatch
 from netlab.model.errors import NetlabError
 from netlab.model.keys import ObjectKey
 from netlab.node import zygote
 from netlab.node.objectsource import Changed, EngineSource, Listed, ObjectSource, SourceEnded
-from netlab.objects.duration import parse_duration
 from netlab.objects.endpointslice import EndpointSlice
 from netlab.objects.ip import parse_ip
 from netlab.objects.node import ZONE_LABEL, Node
@@ -30,13 +29,15 @@ from netlab.objects.proxyconfig import KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.proxy.changes import ServiceTracker
 from netlab.proxy.family import Family
-from netlab.proxy.iptables.proxier import IptablesProxier, ensure_counters
+from netlab.proxy.ipvs.proxier import IpvsProxier
+from netlab.proxy.modes import NodeFacts, clean_up_others, is_ours, make_proxiers, periods
+from netlab.proxy.nftables.proxier import NftablesProxier
 from netlab.proxy.proxier import Proxier, SyncReport
-from netlab.proxy.settings import iptables_settings
+from netlab.proxy.settings import service_ranges
 from netlab.proxy.topology import NodeTopology
 
 KIND = "kube-proxy"
-WATCHED = ("Service", "EndpointSlice", "Node")
+WATCHED = ("Service", "EndpointSlice", "Node", "ServiceCIDR")
 RETRY_S = 1.0
 
 
@@ -71,31 +72,60 @@ class KubeProxy:
         self._unsynced = False
         self._last_sync = float("-inf")
         self._retry_at: float | None = None
-        self._min_period = parse_duration(config.iptables.min_sync_period)
+        self._sync_period, self._min_period = periods(config)
+        self._service_cidrs: dict[str, list[str]] = {}
+        self._rules: RuleWatch | None = None
 
     def run(self) -> None:
         """Until the source ends."""
         poll = select.poll()
         poll.register(self.source, select.POLLIN)
+        self._rules = RuleWatch()
+        poll.register(self._rules, select.POLLIN)
         while True:
-            due = self._due()
+            due = self._next_due()
             timeout = None if due is None else max(0.0, due - time.monotonic()) * 1000
-            if poll.poll(timeout):
+            ready = [descriptor for descriptor, _ in poll.poll(timeout)]
+            if self._rules.fileno() in ready and self._rules.drain(self._is_ours):
+                self._repair()
+            if self.source.fileno() in ready:
                 self._take(self.source.read())
+            self._tick()
             due = self._due()
             if due is not None and due <= time.monotonic():
                 self._sync()
 
-    def _due(self) -> float | None:
-        """When the next sync is to be (time.monotonic); None while there is nothing to do.
+    def _next_due(self) -> float | None:
+        """When there is next something to do without anything having happened (time.monotonic); None: never."""
+        ticks = [each.tick_due() for each in self.proxiers.values() if isinstance(each, IpvsProxier)]
+        return min((each for each in (self._due(), *ticks) if each is not None), default=None)
 
-        Changes within minSyncPeriod after a sync wait for its end and are brought in together.
+    def _due(self) -> float | None:
+        """When the next sync is to be (time.monotonic); None before there is anything to sync.
+
+        Changes within minSyncPeriod after a sync wait for its end and are brought in together. Without changes, the
+        kernel is looked after every syncPeriod.
         """
-        if not self._listed or not self._unsynced:
+        if not self._listed:
             return None
         if self._retry_at is not None:
             return self._retry_at
-        return self._last_sync + self._min_period
+        return self._last_sync + (self._min_period if self._unsynced else self._sync_period)
+
+    def _is_ours(self, family: str, table: str) -> bool:
+        return is_ours(self.config.proxy_mode, family, table)
+
+    def _repair(self) -> None:
+        """Somebody else has changed what is ours: look at everything in the next sync."""
+        for proxier in self.proxiers.values():
+            proxier.require_full_sync()
+        self._unsynced = True
+
+    def _tick(self) -> None:
+        """Let ipvs mode end the real servers that have nothing left to do."""
+        for proxier in self.proxiers.values():
+            if isinstance(proxier, IpvsProxier):
+                proxier.tick()
 
     def _take(self, events: list[Listed | Changed]) -> None:
         for event in events:
@@ -110,13 +140,16 @@ class KubeProxy:
         """Begin (again) from a full list."""
         own = [each for each in listed.objects if each["kind"] == "Node" and each["metadata"]["name"] == self.node]
         self._node_object = msgspec.convert(own[0], Node) if own else Node()
-        self.trackers = {family: ServiceTracker(family, self._topology()) for family in Family}
-        if not self.proxiers:
-            self.proxiers = self._make_proxiers()
-        for proxier in self.proxiers.values():
-            proxier.require_full_sync()
+        if not self.trackers:
+            self.trackers = {family: ServiceTracker(family, self._topology()) for family in Family}
+        keys = {_key(each) for each in listed.objects}
+        for tracker in self.trackers.values():
+            tracker.forget_all_but(keys)
+            tracker.set_node(self._topology())
+        self._service_cidrs.clear()
         for each in listed.objects:
             self._put(each)
+        self._repair()
         self._listed = True
 
     def _change(self, event: Changed) -> None:
@@ -124,7 +157,10 @@ class KubeProxy:
         if event.type != "DELETED":
             self._put(value)
             return
-        key = ObjectKey(value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"])
+        key = _key(value)
+        if key.kind == "ServiceCIDR":
+            self._service_cidrs.pop(key.name, None)
+            self._take_ranges()
         for tracker in self.trackers.values():
             if key.kind == "Service":
                 tracker.delete_service(key)
@@ -141,6 +177,9 @@ class KubeProxy:
             endpoint_slice = msgspec.convert(value, EndpointSlice)
             for tracker in self.trackers.values():
                 tracker.set_slice(endpoint_slice)
+        elif kind == "ServiceCIDR":
+            self._service_cidrs[value["metadata"]["name"]] = value["spec"]["cidrs"]
+            self._take_ranges()
         elif kind == "Node" and value["metadata"]["name"] == self.node:
             self._node_object = msgspec.convert(value, Node)
             for tracker in self.trackers.values():
@@ -149,31 +188,33 @@ class KubeProxy:
     def _topology(self) -> NodeTopology:
         return NodeTopology(self.node, self._node_object.metadata.label(ZONE_LABEL) or "")
 
-    def _make_proxiers(self) -> dict[Family, Proxier]:
-        with NetlinkSocket(NETLINK_ROUTE) as netlink:
-            local_addresses = rtnetlink.list_addresses(netlink)
+    def _take_ranges(self) -> None:
+        """The cluster's ranges for ClusterIPs have changed: nftables mode refuses the rest of them."""
+        for family, proxier in self.proxiers.items():
+            if isinstance(proxier, NftablesProxier):
+                proxier.set_service_ranges(service_ranges(self._ranges(), family))
+
+    def _ranges(self) -> list[str]:
+        return [each for cidrs in self._service_cidrs.values() for each in cidrs]
+
+    def _make_proxiers(self) -> None:
+        """Raises :class:`NetlabError` where this node's kernel cannot have the mode."""
         node_ips = [ip for text in self._node_object.addresses_of_type("InternalIP") if (ip := parse_ip(text))]
-        counters = ensure_counters()
-        return {
-            family: IptablesProxier(
-                self.node,
-                iptables_settings(
-                    self.config,
-                    family,
-                    node_ips=node_ips,
-                    local_addresses=[ip_address(each) for each in local_addresses],
-                    pod_cidrs=self._node_object.spec.pod_cidrs,
-                    counters=counters,
-                ),
-            )
-            for family in Family
-        }
+        facts = NodeFacts(self.node, node_ips, self._node_object.spec.pod_cidrs, self._ranges())
+        clean_up_others(self.config.proxy_mode, self.node)
+        self.proxiers = make_proxiers(self.config, facts)
 
     def _sync(self) -> None:
         begin = time.monotonic()
         self._last_sync = begin
         reports: list[SyncReport] = []
+        assert self._rules is not None
+        if not self._unsynced and (self._rules.changed or self.config.proxy_mode == "ipvs"):
+            self._repair()
+        self._rules.pause()
         try:
+            if not self.proxiers:
+                self._make_proxiers()
             for family, proxier in self.proxiers.items():
                 tracker = self.trackers[family]
                 reports.append(proxier.sync(tracker.take_changes(), tracker.ports))
@@ -182,6 +223,8 @@ class KubeProxy:
             params = {"node": self.node, "revision": self.revision, "text": error.text}
             self.source.report("proxy.failed", params)
             return
+        finally:
+            self._rules.resume()
         self._retry_at = None
         self._unsynced = False
         self.source.report(
@@ -195,3 +238,7 @@ class KubeProxy:
                 "took_ms": (time.monotonic() - begin) * 1000,
             },
         )
+
+
+def _key(value: Mapping[str, Any]) -> ObjectKey:
+    return ObjectKey(value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"])

@@ -79,7 +79,7 @@ def correlate(seen: Observation) -> Walk:
             origin=seen.origin,
             topology=seen.topology,
             rulebooks=seen.rulebooks,
-            translations=Translations(seen.conntrack),
+            translations=Translations(seen.conntrack, seen.ipvs),
             start_ns=_start(seen, [*requests.visits, *replies.visits]),
             meanings=seen.meanings,
         )
@@ -144,7 +144,7 @@ def _tell_request(seen: Observation, found: StepList, requests: Journey, replies
     add_steps(found, requests.visits, "request")
     last = requests.visits[-1]
     asked_on = add_unanswered_question(seen, found, last)
-    explained = asked_on is not None
+    explained = asked_on is not None or found.steps[-1].action == "reject"
     if replies.visits:
         # Routing makes an error where the packet that it quotes ended.
         first = replies.visits[0]

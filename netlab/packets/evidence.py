@@ -62,4 +62,14 @@ def records_of(seen: Observation, steps: Sequence[Step]) -> dict[str, dict[str, 
                 "status": list(record.status),
                 "mark": record.mark,
             }
+    for connection in seen.ipvs:
+        if connection.id in wanted:
+            records[connection.id] = {
+                "place": connection.place,
+                "protocol": connection.protocol,
+                "client": connection.client,
+                "virtual": connection.virtual,
+                "real": connection.real,
+                "state": connection.state,
+            }
     return records
