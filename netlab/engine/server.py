@@ -156,6 +156,8 @@ class Engine:
             "proxy.restart": self._restart_proxy,
             "proxy.synced": self._proxy_synced,
             "proxy.failed": self._proxy_failed,
+            "proxy.complaint": self._proxy_complaint,
+            "proxy.connection": self._proxy_connection,
         }
 
     async def run(self, first: socket.socket, listener: socket.socket | None) -> None:
@@ -350,6 +352,12 @@ class Engine:
 
     async def _proxy_synced(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.synced(params)
+
+    async def _proxy_complaint(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.complained(params)
+
+    async def _proxy_connection(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.connected(params)
 
     async def _proxy_failed(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.failed(params)

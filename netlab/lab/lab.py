@@ -210,7 +210,8 @@ class Lab:
         await self.proxies.kill(node)
         if mode is not None:
             self.configs = {**self.configs, node: msgspec.structs.replace(self.configs[node], mode=mode)}
-            self._causes.pop(node, None)
+        # Also in the same mode: mode userspace has other ports then, and rules to them.
+        self._causes.pop(node, None)
         self._start_proxy(node)
         await self.proxies.wait_synced(SYNC_TIMEOUT_S)
 
@@ -407,6 +408,7 @@ class Lab:
             slices=list(self.store.list("EndpointSlice")),
             service_cidrs=ranges,
             local_addresses=self.topology.places[place].own_addresses(),
+            portals=self.proxies.portals(place),
         )
         locator = self.locator
         causes = causes_of(world, locator.locate if locator is not None else lambda origin: origin)

@@ -91,8 +91,9 @@ def engine_contents() -> Contents:
     found.add(interpreter())
     for path in _standard_library(Path(sysconfig.get_path("stdlib"))):
         found.files[str(path)] = path
-    for each in requirements(PRODUCT, _FRONTENDS_OWN):
-        found.add_distribution(each)
+    for each in requirements([PRODUCT], _FRONTENDS_OWN):
+        if each.name != PRODUCT:
+            found.add_distribution(each)
     found.add_package(PACKAGE, _NOT_IN_GUEST)
     there = filter(None, map(packages.find, packages.IF_THERE))
     for path in [*packages.find_all(packages.GUEST_PROGRAMS).values(), *there]:
@@ -122,8 +123,8 @@ def _standard_library(folder: Path) -> Iterator[Path]:
                 yield compiled
 
 
-def requirements(product: str, without: Iterable[str] = (), extra: str | None = None) -> list[Distribution]:
-    """The installed packages that one requires, and those that they require, but ``without`` some."""
+def requirements(names: Iterable[str], without: Iterable[str] = ()) -> list[Distribution]:
+    """Installed packages, and those that they require, but ``without`` some."""
     found: dict[str, Distribution] = {}
     left_out = {each.lower() for each in without}
 
@@ -141,11 +142,6 @@ def requirements(product: str, without: Iterable[str] = (), extra: str | None = 
             if "extra ==" not in required:
                 add(required)
 
-    try:
-        required = distribution(product).requires or []
-    except PackageNotFoundError:
-        required = ["msgspec", "PyYAML", "scapy"]
-    for text in required:
-        if "extra ==" not in text or (extra is not None and extra in text.partition("extra ==")[2]):
-            add(text)
+    for name in names:
+        add(name)
     return list(found.values())

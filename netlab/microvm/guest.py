@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,7 +46,12 @@ _READY = 0
 """Number of the agent's one request to the engine; frontends number theirs from 1."""
 
 
-def main() -> None:
+Become = Callable[[socket.socket, socket.socket, int], NoReturn]
+"""What the guest's second process turns into, with the first frontend's connection, a listener, and a log to write."""
+
+
+def main(become: Become | None = None) -> None:
+    """As PID 1. ``become``: what is to be in the engine's place; it tells of itself like an engine."""
     prepare()
     log = os.memfd_create("engine.log")
     first, engines_end = socket.socketpair()
@@ -54,7 +60,7 @@ def main() -> None:
     listener.listen()
     if os.fork() == 0:
         first.close()
-        _become_engine(engines_end, listener, log)
+        (become or _become_engine)(engines_end, listener, log)
     engines_end.close()
     listener.close()
     for tool in filter(shutil.which, _TOOLS):
@@ -70,13 +76,18 @@ def prepare() -> None:
     os.chdir("/")
 
 
+def detach(log: int) -> None:
+    """Leave the console, and write to the log."""
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor, wanted in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(descriptor, wanted)
+
+
 def _become_engine(first: socket.socket, listener: socket.socket, log: int) -> NoReturn:
     status = 1
     try:
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for descriptor, wanted in ((nothing, 0), (log, 1), (log, 2)):
-            os.dup2(descriptor, wanted)
+        detach(log)
         from netlab.engine import __main__ as engine
 
         arguments = [str(first.fileno()), str(listener.fileno())]

@@ -166,5 +166,4 @@ def run(command: Sequence[str], folder: Path) -> str:
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split()) or "-"
         raise MachineCannot(FAILED(program=command[0], status=done.returncode, words=words))
-    printed: str = done.stdout
-    return printed
+    return done.stdout

@@ -80,7 +80,7 @@ def start(image: Image, accelerator: str, incoming: int | None = None) -> Proces
             stderr=theirs[2],
             pass_fds=[*theirs, *image, *([] if incoming is None else [incoming])],
             cwd="/",
-            env={"PATH": os.defpath, "LC_ALL": "C"},
+            env={**os.environ, "LC_ALL": "C"},
             preexec_fn=lambda: libc.prctl(libc.PR_SET_NO_NEW_PRIVS, 1),
         )
     except OSError as error:

@@ -7,14 +7,15 @@ import platform
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from netlab.engine.client import EngineClient, Loaded, start_engine
 from netlab.engine.process import EngineProcess
 from netlab.microvm import __main__ as supervisor
-from netlab.microvm import image, packages, qemu
+from netlab.microvm import image, packages
 from netlab.microvm.cache import Cache, Entry, default_folder
-from netlab.microvm.contents import engine_contents
+from netlab.microvm.contents import Contents, engine_contents
 from netlab.model.errors import NetlabError
 from netlab.model.text import Message
 
@@ -29,8 +30,16 @@ MAKING = Message(
     zh="正在制作 microVM (仅此一次，约 20 秒)；它保存在 {folder} 中",
 )
 
+
+@dataclass(frozen=True)
+class Program:
+    """What a guest holds, and the Python module that is its first process."""
+
+    contents: Contents
+    entry: str = "netlab.microvm.guest"
+
+
 STATE, ACCELERATOR = "state", "accelerator"
-ENTRY = "netlab.microvm.guest"
 _KIND = "guest"
 
 
@@ -62,20 +71,28 @@ def loaded_engine(
 
 
 def start_engine_in_microvm(
-    listener: socket.socket | None = None, folder: Path | None = None, say: packages.Say = lambda _: None
+    listener: socket.socket | None = None,
+    folder: Path | None = None,
+    say: packages.Say = lambda _: None,
+    program: Program | None = None,
 ) -> EngineClient:
     """Start an engine in a microVM, and be its first frontend; as :func:`start_engine`.
 
+    ``program`` is what the guest is to run instead, and speaks as an engine does.
+
     Raises :class:`MachineCannot` where the machine lacks what a microVM needs.
     """
+    packages.check_machine()
+    packages.find_all(packages.HOST_PROGRAMS)
     cache = Cache(default_folder())
+    program = program or Program(engine_contents())
     try:
-        return _start(cache, listener, folder, say)
+        return _start(_guest(cache, program, say), listener, folder)
     except _NotAwake as failure:
         # A guest that does not go on from its state (the disk was full, the machine's power went) is made anew, once.
         cache.remove(_KIND, failure.key)
     try:
-        return _start(cache, listener, folder, say)
+        return _start(_guest(cache, program, say), listener, folder)
     except _NotAwake as failure:
         raise failure.reason from None
 
@@ -89,9 +106,8 @@ class _NotAwake(Exception):
         self.reason = reason
 
 
-def _start(cache: Cache, listener: socket.socket | None, folder: Path | None, say: packages.Say) -> EngineClient:
+def _start(guest: Entry, listener: socket.socket | None, folder: Path | None) -> EngineClient:
     with ExitStack() as stack:
-        guest = _guest(cache, say)
         stack.callback(guest.close)
         names = (image.KERNEL, image.INITRAMFS, image.ROOT, STATE)
         files = [stack.enter_context(open(guest.path / name, "rb")) for name in names]
@@ -108,17 +124,15 @@ def _start(cache: Cache, listener: socket.socket | None, folder: Path | None, sa
         return client
 
 
-def _guest(cache: Cache, say: packages.Say) -> Entry:
+def _guest(cache: Cache, program: Program, say: packages.Say) -> Entry:
     """The folder of a guest whose engine waits for its first frontend; made where there is none."""
-    packages.check_machine()
-    program = packages.find_all(packages.HOST_PROGRAMS)[packages.QEMU]
-    contents = engine_contents()
     kernel = packages.kernel(cache, say)
-    key = contents.key(*_identity(program), *_identity(kernel), repr(qemu.FIXED), *_processor())
+    qemu_path = packages.find_all(packages.HOST_PROGRAMS)[packages.QEMU]
+    key = program.contents.key(program.entry, *_identity(qemu_path), *_identity(kernel), *_processor())
 
     def make(folder: Path) -> None:
         say(MAKING(folder=cache.folder))
-        image.make(folder, contents, kernel, ENTRY)
+        image.make(folder, program.contents, kernel, program.entry)
         with ExitStack() as stack:
             names = (image.KERNEL, image.INITRAMFS, image.ROOT)
             files = [stack.enter_context(open(folder / name, "rb")) for name in names]
