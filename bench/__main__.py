@@ -8,10 +8,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import building, capturing, walking
+from bench import building, capturing, programming, walking
 from bench.figures import Figure, show
 
-BENCHMARKS = {"building": building.run, "walking": walking.run, "capturing": capturing.run}
+BENCHMARKS = {
+    "building": building.run,
+    "walking": walking.run,
+    "capturing": capturing.run,
+    "programming": programming.run,
+}
 
 
 def main() -> int:

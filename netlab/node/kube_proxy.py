@@ -6,6 +6,7 @@ takes them over.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import socket
@@ -53,6 +54,8 @@ def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
     libc.setns(namespace, libc.CLONE_NEWNET)
     os.close(namespace)
     libc.prctl(libc.PR_SET_NAME, b"kube-proxy")
+    # Objects of a large cluster come and go together: looking for cycles among them again and again finds none.
+    gc.set_threshold(100_000, 50, 100)
     config = msgspec.convert(given["config"], KubeProxyConfiguration)
     with suppress(SourceEnded):
         source = EngineSource(socket.socket(fileno=connection), WATCHED)
