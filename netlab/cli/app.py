@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from netlab.cli.compare import compare_command
+from netlab.cli.doctor import doctor_command
 from netlab.cli.execute import exec_command
 from netlab.cli.labs import down_command, ls_command, up_command
 from netlab.cli.output import as_format
@@ -109,6 +110,9 @@ HELP_WHERE = Message("cli.where", en="LAB/node-a, or LAB/[namespace/]pod.", zh="
 HELP_COMMAND = Message("cli.command", en="The command and its arguments.", zh="命令及其参数。")
 HELP_DOWN = Message("cli.down", en="End a running lab.", zh="结束正在运行的实验。")
 HELP_LS = Message("cli.ls", en="List running labs.", zh="列出正在运行的实验。")
+HELP_DOCTOR = Message(
+    "cli.doctor", en="Show what this machine can do, and what it lacks.", zh="展示这台机器能做什么、缺少什么。"
+)
 HELP_WHICH = Message(
     "cli.which", en="The lab's name; may be left out if one runs.", zh="实验名称；只有一个在运行时可省略。"
 )
@@ -208,6 +212,11 @@ def down(
 @app.command("ls", help=t(HELP_LS))
 def ls(output: Output = "table") -> None:
     raise typer.Exit(ls_command(as_format(output)))
+
+
+@app.command("doctor", help=t(HELP_DOCTOR))
+def doctor(output: Output = "table") -> None:
+    raise typer.Exit(doctor_command(as_format(output)))
 
 
 def run(arguments: Sequence[str]) -> int:
