@@ -120,7 +120,7 @@ class TestDoctor:
 
     def test_a_missing_tool_is_named_with_its_package(self, tmp_path: Path) -> None:
         """In a mount namespace where the program is hidden."""
-        script = "for f in /usr/sbin/nft /sbin/nft; do mount --bind /dev/null $f; done; exec \"$@\""
+        script = 'for f in /usr/sbin/nft /sbin/nft; do mount --bind /dev/null $f; done; exec "$@"'
         done = subprocess.run(
             ["unshare", "-Urm", "sh", "-c", script, "sh", ROOT / ".venv/bin/kube-netlab", "doctor", "-o", "json"],
             capture_output=True,
