@@ -109,6 +109,12 @@ class LoadBalancing:
                     fabric.run(ROUTER, [rtnetlink.route(pool, index=bridge.index, what=ROUTER)])
         self.reconcile()
 
+    def close(self) -> None:
+        """Let its processes end: nobody answers for the addresses any more."""
+        for control in (*self._speakers.values(), *([self._box] if self._box is not None else ())):
+            control.connection.close()
+        self._speakers, self._box = {}, None
+
     def reconcile(self) -> None:
         """Give addresses to Services that want one, and tell those who answer for them."""
         if not self._dirty:

@@ -84,6 +84,14 @@ class World:
         found: list[dict[str, str]] = value.get("status", {}).get("loadBalancer", {}).get("ingress", [])
         return found
 
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.balancing.close()
+        for _, _, connection in self.zygote.started:
+            connection.close()
+
     def told(self) -> list[Any]:
         """What each process has been told since the last call."""
         found: list[Any] = []
@@ -98,53 +106,53 @@ class World:
 
 
 def test_a_service_that_comes_moves_and_goes() -> None:
-    world = World("l2")
-    assert world.zygote.started == []
-    world.store.put(service("web", externalTrafficPolicy="Local"))
-    world.store.put(endpoint_slice("web", "node-b"))
-    world.balancing.reconcile()
-    assert world.ingress("web") == [{"ip": "192.168.60.240", "ipMode": "VIP"}]
-    kind, given, _ = world.zygote.started[0]
-    assert (kind, given["interface"]) == (SPEAKER, "eth0")
-    assert given["mac"].startswith("0a:58:c0:a8:3c:0c")
-    assert world.told() == [{"addresses": ["192.168.60.240"]}]
-    world.balancing.reconcile()
-    assert world.told() == [None]
-    world.store.put(endpoint_slice("web", "node-a"))
-    world.balancing.reconcile()
-    assert world.told() == [{"addresses": []}, {"addresses": ["192.168.60.240"]}]
-    world.store.delete(ObjectKey("Service", "d", "web"))
-    world.balancing.reconcile()
-    assert world.told() == [None, {"addresses": []}]
+    with World("l2") as world:
+        assert world.zygote.started == []
+        world.store.put(service("web", externalTrafficPolicy="Local"))
+        world.store.put(endpoint_slice("web", "node-b"))
+        world.balancing.reconcile()
+        assert world.ingress("web") == [{"ip": "192.168.60.240", "ipMode": "VIP"}]
+        kind, given, _ = world.zygote.started[0]
+        assert (kind, given["interface"]) == (SPEAKER, "eth0")
+        assert given["mac"].startswith("0a:58:c0:a8:3c:0c")
+        assert world.told() == [{"addresses": ["192.168.60.240"]}]
+        world.balancing.reconcile()
+        assert world.told() == [None]
+        world.store.put(endpoint_slice("web", "node-a"))
+        world.balancing.reconcile()
+        assert world.told() == [{"addresses": []}, {"addresses": ["192.168.60.240"]}]
+        world.store.delete(ObjectKey("Service", "d", "web"))
+        world.balancing.reconcile()
+        assert world.told() == [None, {"addresses": []}]
 
 
 def test_an_address_that_is_given_up_is_given_to_the_next() -> None:
-    world = World("l2")
-    world.store.put(service("a"))
-    world.balancing.reconcile()
-    world.store.put({**(world.store.get(ObjectKey("Service", "d", "a")) or {}), "spec": {"type": "ClusterIP"}})
-    world.store.put(service("b"))
-    world.balancing.reconcile()
-    assert world.ingress("a") == []
-    assert world.ingress("b") == [{"ip": "192.168.60.240", "ipMode": "VIP"}]
+    with World("l2") as world:
+        world.store.put(service("a"))
+        world.balancing.reconcile()
+        world.store.put({**(world.store.get(ObjectKey("Service", "d", "a")) or {}), "spec": {"type": "ClusterIP"}})
+        world.store.put(service("b"))
+        world.balancing.reconcile()
+        assert world.ingress("a") == []
+        assert world.ingress("b") == [{"ip": "192.168.60.240", "ipMode": "VIP"}]
 
 
 def test_a_box_gets_addresses_once_and_is_told_of_changes() -> None:
-    world = World("proxy")
-    world.store.put(service("web"))
-    world.balancing.reconcile()
-    assert world.zygote.started[0][0] == BOX
-    assert world.fabric.purposes == [f"give {BOX_PLACE}/eth0 the address 192.168.60.240/32"]
-    (told,) = [each for each in world.told() if each is not None]
-    assert [(each["ip"], each["port"], each["check_port"]) for each in told["frontends"]] == [
-        ("192.168.60.240", 80, 10256)
-    ]
-    assert told["frontends"][0]["backends"] == [["192.168.60.11", 30080], ["192.168.60.12", 30080]]
-    world.store.delete(ObjectKey("Node", "", "node-b"))
-    world.balancing.reconcile()
-    assert world.told()[0]["frontends"][0]["backends"] == [["192.168.60.11", 30080]]
-    assert len(world.fabric.purposes) == 1
-    assert world.ingress("web") == [{"ip": "192.168.60.240", "ipMode": "Proxy"}]
+    with World("proxy") as world:
+        world.store.put(service("web"))
+        world.balancing.reconcile()
+        assert world.zygote.started[0][0] == BOX
+        assert world.fabric.purposes == [f"give {BOX_PLACE}/eth0 the address 192.168.60.240/32"]
+        (told,) = [each for each in world.told() if each is not None]
+        assert [(each["ip"], each["port"], each["check_port"]) for each in told["frontends"]] == [
+            ("192.168.60.240", 80, 10256)
+        ]
+        assert told["frontends"][0]["backends"] == [["192.168.60.11", 30080], ["192.168.60.12", 30080]]
+        world.store.delete(ObjectKey("Node", "", "node-b"))
+        world.balancing.reconcile()
+        assert world.told()[0]["frontends"][0]["backends"] == [["192.168.60.11", 30080]]
+        assert len(world.fabric.purposes) == 1
+        assert world.ingress("web") == [{"ip": "192.168.60.240", "ipMode": "Proxy"}]
 
 
 @pytest.mark.parametrize(
