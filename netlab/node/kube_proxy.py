@@ -21,7 +21,7 @@ from netlab.kernel import libc
 from netlab.kernel.rulewatch import RuleWatch
 from netlab.model.errors import NetlabError
 from netlab.model.keys import ObjectKey
-from netlab.node import zygote
+from netlab.node import balancing, zygote
 from netlab.node.companions import Companions, Synced
 from netlab.node.objectsource import Changed, EngineSource, Listed, ObjectSource, SourceEnded
 from netlab.objects.endpointslice import EndpointSlice
@@ -45,8 +45,8 @@ RETRY_S = 1.0
 
 
 def start_zygote() -> zygote.Zygote:
-    """The fork server that kube-proxies come from."""
-    return zygote.start("netlab-proxies", {KIND: _run}, lambda: None)
+    """The fork server that kube-proxies come from, and the processes of the lab's load balancer."""
+    return zygote.start("netlab-proxies", {KIND: _run, **balancing.HANDLERS}, lambda: None)
 
 
 def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
