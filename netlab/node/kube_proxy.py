@@ -234,7 +234,10 @@ class KubeProxy:
         assert self._rules is not None
         if not self._unsynced and (self._rules.changed or self.config.proxy_mode == "ipvs"):
             self._repair()
-        self._rules.pause()
+        if self._rules.pause(self._is_ours):
+            self._repair()
+        # Nobody counts what is cleaned up of other modes, and what iptables does not do in mode ipvs.
+        is_counted = bool(self.proxiers) and self.config.proxy_mode != "ipvs"
         try:
             if not self.proxiers:
                 self._make_proxiers()
@@ -243,8 +246,8 @@ class KubeProxy:
                 self._sync_family(family, proxier, done)
         except NetlabError as error:
             failure = error
-        finally:
-            self._rules.resume()
+        own = sum(each.report.transactions for each in done)
+        disturbed = self._rules.resume(own if is_counted and failure is None else None)
         for each in done:
             self._companions.synced(each, self.trackers[each.family].ports)
         if failure is not None:
@@ -256,6 +259,8 @@ class KubeProxy:
         reports = [each.report for each in done]
         self._retry_at = None
         self._unsynced = False
+        if disturbed:
+            self._repair()
         self.source.report(
             "proxy.synced",
             {
