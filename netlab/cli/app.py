@@ -145,7 +145,7 @@ def compare(
     sender: Annotated[str, typer.Option("--from", metavar="WHO", help=t(HELP_FROM), show_default=False)],
     to: Annotated[str, typer.Option("--to", metavar="ADDR:PORT", help=t(HELP_TO), show_default=False)],
     proto: Annotated[str, typer.Option("--proto", help=t(HELP_PROTO))] = "tcp",
-    modes: Annotated[str, typer.Option("--modes", metavar="M,M…", help=t(HELP_MODES))] = "iptables,nftables",
+    modes: Annotated[str, typer.Option("--modes", metavar="M,M…", help=t(HELP_MODES))] = "iptables,ipvs,nftables",
     timeout: Annotated[str, typer.Option("--timeout", metavar="S", help=t(HELP_TIMEOUT))] = "2",
     output: Output = "table",
 ) -> None:

@@ -14,6 +14,7 @@ from netlab.microvm.start import loaded_engine
 from netlab.model.comparison import Comparison, ModeResult, compare
 from netlab.model.errors import EXIT_DONE, EXIT_NO, BadInput
 from netlab.model.text import Message, Text, user_language
+from netlab.model.walk import host_of
 
 WIDTH = 80
 
@@ -96,5 +97,8 @@ def _cell_texts(result: ModeResult, name: str) -> Iterable[str]:
         return result.nat
     if name == "first_packet_us":
         return [f"{result.first_packet_us / 1000:.2f} ms"] if result.first_packet_us is not None else []
+    if name == "seen_by_pod" and result.seen_by_pod is not None:
+        host = host_of(result.seen_by_pod)
+        return [host, result.seen_by_pod.removeprefix(f"[{host}]").removeprefix(host)]
     value = getattr(result, name)
     return [str(value)] if value is not None else []

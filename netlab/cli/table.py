@@ -45,6 +45,8 @@ ORIGINAL = Message("table.original", en="original", zh="原始方向")
 REPLY_TUPLE = Message("table.reply-tuple", en="reply", zh="应答方向")
 _ACTIONS = {
     "SNAT undone": Message("table.snat-undone", en="SNAT undone", zh="撤销 SNAT"),
+    "relayed": Message("table.relayed", en="RELAY", zh="转交"),
+    "closed": Message("table.closed", en="CLOSE", zh="关闭"),
     "DNAT undone": Message("table.dnat-undone", en="DNAT undone", zh="撤销 DNAT"),
     "changed": Message("table.changed", en="changed", zh="已改变"),
     "drop": Message("table.drop", en="DROP", zh="丢弃 (DROP)"),
@@ -84,6 +86,7 @@ _TOLD_OF_FRAMES = {
     "walk.hops-used-up",
     "walk.nobody-speaks-it",
 }
+_BY_PROGRAM = ("relayed", "closed")
 _IPTABLES_TABLES = ("raw", "mangle", "nat", "filter", "security")
 _CHANGED_STYLE = "bold #e69f00"
 _QUIET = "dim"
@@ -201,6 +204,9 @@ class _Printer:
     def _group_row(self, group: Sequence[Step], before: Sequence[Row]) -> Row | None:
         """What a group of steps shows: frames where they arrive, hooks where something changed or ended."""
         first = group[0]
+        if first.action in _BY_PROGRAM:
+            reason = [self.say(first.reason)] if first.reason is not None else []
+            return Row(first, f"{self._place(first.place)} kube-proxy", action=self._action_words(first), lines=reason)
         if first.action == "sent" and first.hook is not None:
             reason = [self.say(first.reason)] if first.reason is not None else []
             return Row(first, self._hook_words(first), lines=reason)
@@ -393,6 +399,8 @@ def _groups(steps: Iterable[Step]) -> list[list[Step]]:
             and last.hook == step.hook
             and (step.hook is not None or not (last.action == "sent" and step.action == "received"))
             and step.action != "unanswered"
+            and step.action not in _BY_PROGRAM
+            and last.action not in _BY_PROGRAM
             and not (last.hook is not None and (last.changed or last.action == "sent"))
         )
         if same:

@@ -21,6 +21,7 @@ from netlab.engine.export import capture_file
 from netlab.engine.faults import as_error
 from netlab.kernel import ipvs
 from netlab.lab.lab import Lab, Zygotes
+from netlab.lab.proxies import ProxyProcess
 from netlab.model import jsonrpc
 from netlab.model.errors import EXIT_MACHINE, BadInput, LabFailed
 from netlab.model.text import Message
@@ -52,15 +53,20 @@ Method = Callable[["Session", Mapping[str, Any]], Awaitable[Any]]
 
 
 class Session(asyncio.Protocol):
-    """One connection. ``node`` is set for the session of a node's proxy."""
+    """One connection. ``node`` is set for the session of a node's proxy, and ``process`` is that proxy."""
 
     def __init__(self, engine: Engine, node: str | None = None) -> None:
         self.engine = engine
         self.node = node
+        self.process: ProxyProcess | None = None
         self.transport: asyncio.Transport | None = None
         self._lines = jsonrpc.LineBuffer()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end_watch: list[Callable[[], None]] = []
+
+    def belongs_to(self, node: str) -> None:
+        """The node's proxy of this moment has the other end."""
+        self.process = self.engine.lab.proxies.processes.get(node)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -150,6 +156,8 @@ class Engine:
             "proxy.restart": self._restart_proxy,
             "proxy.synced": self._proxy_synced,
             "proxy.failed": self._proxy_failed,
+            "proxy.complaint": self._proxy_complaint,
+            "proxy.connection": self._proxy_connection,
         }
 
     async def run(self, first: socket.socket, listener: socket.socket | None) -> None:
@@ -172,13 +180,13 @@ class Engine:
     def session_closed(self, session: Session) -> None:
         self._frontends.discard(session)
         if session.node is not None:
-            asyncio.get_running_loop().call_later(STATUS_S, self._proxy_left, session.node)
+            asyncio.get_running_loop().call_later(STATUS_S, self._proxy_left, session)
         elif not self._frontends and not self.detached:
             self._ending.set()
 
-    def _proxy_left(self, node: str) -> None:
+    def _proxy_left(self, session: Session) -> None:
         """A proxy's connection has closed: the fork server has told by now with which status, or has died itself."""
-        process = self.lab.proxies.processes.get(node)
+        process = session.process
         if process is not None and process.ended is None:
             self.lab.proxies.exited(process, EXIT_MACHINE)
 
@@ -317,9 +325,8 @@ class Engine:
         return {}
 
     def _told(self, session: Session, revision: int) -> None:
-        process = self.lab.proxies.processes.get(session.node) if session.node is not None else None
-        if process is not None:
-            process.told = max(process.told, revision)
+        if session.process is not None:
+            session.process.told = max(session.process.told, revision)
 
     # Proxies
 
@@ -328,7 +335,10 @@ class Engine:
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
         ours.setblocking(False)
-        task = loop.create_task(loop.connect_accepted_socket(lambda: Session(self, node), ours))
+        session = Session(self, node)
+        # The process that gets the other end is in the list when this runs.
+        loop.call_soon(session.belongs_to, node)
+        task = loop.create_task(loop.connect_accepted_socket(lambda: session, ours))
         task.add_done_callback(lambda done: done.exception())
         return theirs
 
@@ -342,6 +352,12 @@ class Engine:
 
     async def _proxy_synced(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.synced(params)
+
+    async def _proxy_complaint(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.complained(params)
+
+    async def _proxy_connection(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.connected(params)
 
     async def _proxy_failed(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.failed(params)

@@ -6,8 +6,8 @@ process, and rules that somebody else wrote have none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -40,6 +40,10 @@ from netlab.proxy.nftables.ruleset import rules_of as nftables_rules_of
 from netlab.proxy.nftables.state import NftablesState
 from netlab.proxy.settings import iptables_settings, nftables_settings
 from netlab.proxy.topology import NodeTopology
+from netlab.proxy.userspace.proxier import PROTOCOLS
+from netlab.proxy.userspace.rules import port_rules as userspace_port_rules
+from netlab.proxy.userspace.settings import family_of, userspace_settings
+from netlab.proxy.userspace.state import UserspaceState
 
 Json = dict[str, Any]
 Locate = Callable[[Origin], Origin]
@@ -50,7 +54,8 @@ _NFT_FAMILY = {Family.IPV4: "ip", Family.IPV6: "ip6"}
 @dataclass(frozen=True)
 class NodeWorld:
     """What one node's proxy computes its rules from. ``local_addresses`` are those on the node's interfaces, which
-    nodePortAddresses selects from."""
+    nodePortAddresses selects from; ``portals``: in mode userspace, the ports that it listens on, by Service port
+    ("namespace/name:port/PROTOCOL"), which are known only when it runs."""
 
     node: Node
     config: KubeProxyConfiguration
@@ -58,6 +63,7 @@ class NodeWorld:
     slices: Sequence[Json]
     service_cidrs: Sequence[str]
     local_addresses: Sequence[str]
+    portals: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def node_ips(self) -> list[Address]:
@@ -97,6 +103,25 @@ def iptables_rules(world: NodeWorld, family: Family, *, counters: bool = True) -
             name: iptables_port_rules(each.port, each.endpoints, settings, large)
             for name, each in changed.items()
             if each is not None
+        }
+    )
+    return state.wanted()
+
+
+def userspace_rules(world: NodeWorld, family: Family) -> RuleSet:
+    """The whole rule set of mode userspace in one family: nothing in the one that it does not serve.
+
+    Where it is not known which port a listener has, 0 stands for it.
+    """
+    if family is not family_of(world.config, world.node_ips):
+        return RuleSet()
+    settings = userspace_settings(world.config, node_ips=world.node_ips, local_addresses=world.local_ips)
+    state = UserspaceState()
+    state.replace(
+        {
+            name: userspace_port_rules(each.port, world.portals.get(f"{name}/{name.protocol}", 0), settings)
+            for name, each in world.tracker(family).take_changes().items()
+            if each is not None and name.protocol in PROTOCOLS
         }
     )
     return state.wanted()
@@ -147,7 +172,8 @@ def causes_of(world: NodeWorld, locate: Locate) -> Causes:
         return _nftables_causes([nftables_table(world, family) for family in Family], located)
     if world.config.proxy_mode == "ipvs":
         return _ipvs_causes({family: ipvs_value(world, family) for family in Family}, located)
-    return _iptables_causes({family: iptables_rules(world, family) for family in Family}, located)
+    rules = userspace_rules if world.config.proxy_mode == "userspace" else iptables_rules
+    return _iptables_causes({family: rules(world, family) for family in Family}, located)
 
 
 class _Located:

@@ -13,6 +13,7 @@ import msgspec
 
 from netlab.cluster.store import Event, Store
 from netlab.kernel import ipvs
+from netlab.kernel.nftables import PacketMatch
 from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.execution import Executed, execute
@@ -29,7 +30,7 @@ from netlab.lab.rulebooks import Causes, RulebookReader
 from netlab.lab.who import Sender, find_sender
 from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
-from netlab.model.records import IpvsRecord
+from netlab.model.records import IpvsRecord, ProxyConnection
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
 from netlab.model.topology import Topology
@@ -45,12 +46,16 @@ from netlab.objects.yaml_source import Source
 from netlab.packets import reasons
 from netlab.packets.correlate import correlate
 from netlab.packets.craft import CraftedProbe, parse_expression, sctp_init
+from netlab.packets.headers import ACK, SYN, TCP
 from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
 from netlab.packets.targets import parse_target
 from netlab.proxy.family import join_host_port
 
 SYNC_TIMEOUT_S = 60.0
+TCP_FLAGS_OFFSET = 13
+OPENINGS = (SYN, SYN | ACK)
+"""The flags of the first two segments of a TCP connection."""
 PODS_AT_ONCE = 16
 """Pods that are wired together, in few exchanges with the kernel, before their processes start."""
 
@@ -210,7 +215,8 @@ class Lab:
         await self.proxies.kill(node)
         if mode is not None:
             self.configs = {**self.configs, node: msgspec.structs.replace(self.configs[node], mode=mode)}
-            self._causes.pop(node, None)
+        # Also in the same mode: mode userspace has other ports then, and rules to them.
+        self._causes.pop(node, None)
         self._start_proxy(node)
         await self.proxies.wait_synced(SYNC_TIMEOUT_S)
 
@@ -331,11 +337,12 @@ class Lab:
         timeout: float,
     ) -> Walk:
         began = time.time_ns()
-        await self.observatory.begin(probe.matches(), {sender.place: probe.drops()})
+        await self.observatory.begin([*probe.matches(), *self._openings()], {sender.place: probe.drops()})
         try:
             outcome = await probe.run(timeout)
         finally:
             recorded = await self.observatory.end()
+            await _take_in()
         ended = time.time_ns()
         places = {record.place for record in recorded.traces} | {
             frame.place for frame in recorded.frames if frame.place in self.configs
@@ -352,6 +359,7 @@ class Lab:
                 traces=recorded.traces,
                 conntrack=recorded.conntrack,
                 ipvs=self._ipvs_connections(),
+                proxied=self._proxied(began),
                 losses=recorded.losses,
                 rulebooks={place: self._rulebook(place) for place in places},
                 owners=self._owners(),
@@ -374,6 +382,17 @@ class Lab:
             book = self._rulebook(node)
         items = [{"family": family, **msgspec.to_builtins(rule)} for (family, _, _), rule in book.rules.items()]
         return {"node": node, "mode": mode, "text": text, "items": items}
+
+    def _openings(self) -> list[PacketMatch]:
+        """What to trace besides the probe: with a proxy that opens connections of its own, all openings of such."""
+        if all(config.proxy_mode != "userspace" for config in self.configs.values()):
+            return []
+        return [PacketMatch(family, TCP, TCP_FLAGS_OFFSET, bytes([flags])) for family in (4, 6) for flags in OPENINGS]
+
+    def _proxied(self, began: int) -> list[ProxyConnection]:
+        """What proxies have joined since a time (wall clock, ns)."""
+        processes = self.proxies.processes.values()
+        return [each for process in processes for each in process.connections if each.time_ns >= began]
 
     def _ipvs_connections(self) -> list[IpvsRecord]:
         found: list[IpvsRecord] = []
@@ -407,6 +426,7 @@ class Lab:
             slices=list(self.store.list("EndpointSlice")),
             service_cidrs=ranges,
             local_addresses=self.topology.places[place].own_addresses(),
+            portals=self.proxies.portals(place),
         )
         locator = self.locator
         causes = causes_of(world, locator.locate if locator is not None else lambda origin: origin)
@@ -440,10 +460,7 @@ class Lab:
             spec = service.spec
             ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
             groups = (
-                (
-                    spec.cluster_ips or [spec.cluster_ip],
-                    reasons.CLUSTER_IP_ON_NODES if on_nodes else reasons.CLUSTER_IP_OF,
-                ),
+                (spec.cluster_ips or [spec.cluster_ip], cluster_ip),
                 (spec.external_ips, reasons.EXTERNAL_IP_OF),
                 (ingress, reasons.LOAD_BALANCER_IP_OF),
             )
@@ -470,3 +487,10 @@ class Lab:
             "services": len(list(self.store.list("Service"))),
             "notes": self.notes,
         }
+
+
+async def _take_in() -> None:
+    """Let the event loop read and handle what is in its sockets already: a proxy tells what it joined before it lets
+    an answer through."""
+    for _ in range(4):
+        await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from netlab.lab.causes import NodeWorld, iptables_rules, ipvs_value, nftables_table
+from netlab.lab.causes import NodeWorld, iptables_rules, ipvs_value, nftables_table, userspace_rules
 from netlab.lab.plan import plan_fabric, plan_pod
 from netlab.lab.resolve import Resolved
 from netlab.model.errors import BadInput
@@ -82,7 +82,8 @@ def programmed_text(world: NodeWorld) -> str:
         case "ipvs":
             return ipvs_text.dry_run_text([ipvs_value(world, family) for family in Family])
     titles = {Family.IPV4: "# iptables-save", Family.IPV6: "# ip6tables-save"}
-    return "".join(f"{titles[family]}\n{save_text(iptables_rules(world, family))}" for family in Family)
+    rules = userspace_rules if world.config.proxy_mode == "userspace" else iptables_rules
+    return "".join(f"{titles[family]}\n{save_text(rules(world, family))}" for family in Family)
 
 
 def programmed_items(world: NodeWorld, locate: Callable[[Origin], Origin]) -> list[Programmed]:
@@ -107,7 +108,8 @@ def _items(world: NodeWorld) -> Iterator[Programmed]:
                     yield Programmed(each.part, each.place, each.text, each.origin)
             case _:
                 tool = "iptables" if family is Family.IPV4 else "ip6tables"
-                for table, chain, rule in iptables_rules_of(iptables_rules(world, family)):
+                rules = userspace_rules if world.config.proxy_mode == "userspace" else iptables_rules
+                for table, chain, rule in iptables_rules_of(rules(world, family)):
                     yield Programmed(tool, f"{table} {chain}", rule.text, rule.origin)
 
 

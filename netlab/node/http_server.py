@@ -7,9 +7,9 @@ been idle for longest goes: a client that says nothing cannot keep others out.
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from http import HTTPStatus
 
 from netlab.node.eventloop import BROKEN, READ, WRITE, EventLoop
@@ -157,11 +157,19 @@ class _Connection:
         body = response.body.encode()
         lines = [f"HTTP/1.1 {response.status} {_phrase(response.status)}"]
         lines += [f"{name}: {value}" for name, value in response.headers.items()]
-        lines += [f"Date: {formatdate(usegmt=True)}", f"Content-Length: {len(body)}"]
+        lines += [f"Date: {http_date(time.time())}", f"Content-Length: {len(body)}"]
         if last:
             lines.append("Connection: close")
         self.last = last
         self.unsent = "\r\n".join([*lines, "", ""]).encode("latin-1") + (b"" if method == "HEAD" else body)
+
+
+def http_date(seconds: float) -> str:
+    """Wall clock as HTTP writes it, in English whatever the locale is (RFC 9110, IMF-fixdate)."""
+    now = time.gmtime(seconds)
+    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[now.tm_wday]
+    month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[now.tm_mon - 1]
+    return f"{day}, {now.tm_mday:02d} {month} {now.tm_year} {time.strftime('%H:%M:%S', now)} GMT"
 
 
 def _phrase(status: int) -> str:

@@ -21,6 +21,7 @@ from netlab.kernel.rulewatch import RuleWatch
 from netlab.model.errors import NetlabError
 from netlab.model.keys import ObjectKey
 from netlab.node import zygote
+from netlab.node.companions import Companions, Synced
 from netlab.node.objectsource import Changed, EngineSource, Listed, ObjectSource, SourceEnded
 from netlab.objects.endpointslice import EndpointSlice
 from netlab.objects.ip import parse_ip
@@ -32,9 +33,10 @@ from netlab.proxy.family import Family
 from netlab.proxy.ipvs.proxier import IpvsProxier
 from netlab.proxy.modes import NodeFacts, clean_up_others, is_ours, make_proxiers, periods
 from netlab.proxy.nftables.proxier import NftablesProxier
-from netlab.proxy.proxier import Proxier, SyncReport
+from netlab.proxy.proxier import Proxier
 from netlab.proxy.settings import service_ranges
 from netlab.proxy.topology import NodeTopology
+from netlab.proxy.userspace.proxier import UserspaceProxier
 
 KIND = "kube-proxy"
 WATCHED = ("Service", "EndpointSlice", "Node", "ServiceCIDR")
@@ -58,7 +60,8 @@ def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
 
 
 class KubeProxy:
-    """One node's proxy. Reports to the source's other side: "proxy.synced" and "proxy.failed"."""
+    """One node's proxy. Reports to the source's other side: "proxy.synced" and "proxy.failed", and what
+    :class:`Companions` tells."""
 
     def __init__(self, node: str, config: KubeProxyConfiguration, source: ObjectSource) -> None:
         self.node = node
@@ -75,6 +78,7 @@ class KubeProxy:
         self._sync_period, self._min_period = periods(config)
         self._service_cidrs: dict[str, list[str]] = {}
         self._rules: RuleWatch | None = None
+        self._companions = Companions(node, config, source.report)
 
     def run(self) -> None:
         """Until the source ends."""
@@ -82,6 +86,7 @@ class KubeProxy:
         poll.register(self.source, select.POLLIN)
         self._rules = RuleWatch()
         poll.register(self._rules, select.POLLIN)
+        poll.register(self._companions, select.POLLIN)
         while True:
             due = self._next_due()
             timeout = None if due is None else max(0.0, due - time.monotonic()) * 1000
@@ -90,6 +95,7 @@ class KubeProxy:
                 self._repair()
             if self.source.fileno() in ready:
                 self._take(self.source.read())
+            self._companions.turn()
             self._tick()
             due = self._due()
             if due is not None and due <= time.monotonic():
@@ -98,7 +104,8 @@ class KubeProxy:
     def _next_due(self) -> float | None:
         """When there is next something to do without anything having happened (time.monotonic); None: never."""
         ticks = [each.tick_due() for each in self.proxiers.values() if isinstance(each, IpvsProxier)]
-        return min((each for each in (self._due(), *ticks) if each is not None), default=None)
+        dues = (self._due(), self._companions.due(), *ticks)
+        return min((each for each in dues if each is not None), default=None)
 
     def _due(self) -> float | None:
         """When the next sync is to be (time.monotonic); None before there is anything to sync.
@@ -135,11 +142,14 @@ class KubeProxy:
                 self._change(event)
             self.revision = event.revision
             self._unsynced = True
+        if self._unsynced:
+            self._companions.queued(self.proxiers or self.trackers)
 
     def _start(self, listed: Listed) -> None:
         """Begin (again) from a full list."""
         own = [each for each in listed.objects if each["kind"] == "Node" and each["metadata"]["name"] == self.node]
         self._node_object = msgspec.convert(own[0], Node) if own else Node()
+        self._companions.see_node(self._node_object if own else None)
         if not self.trackers:
             self.trackers = {family: ServiceTracker(family, self._topology()) for family in Family}
         keys = {_key(each) for each in listed.objects}
@@ -158,6 +168,9 @@ class KubeProxy:
             self._put(value)
             return
         key = _key(value)
+        self._companions.object_changed(value)
+        if key.kind == "Node" and key.name == self.node:
+            self._companions.see_node(None)
         if key.kind == "ServiceCIDR":
             self._service_cidrs.pop(key.name, None)
             self._take_ranges()
@@ -169,6 +182,7 @@ class KubeProxy:
 
     def _put(self, value: dict[str, Any]) -> None:
         kind = value["kind"]
+        self._companions.object_changed(value)
         if kind == "Service":
             service = msgspec.convert(value, Service)
             for tracker in self.trackers.values():
@@ -182,6 +196,7 @@ class KubeProxy:
             self._take_ranges()
         elif kind == "Node" and value["metadata"]["name"] == self.node:
             self._node_object = msgspec.convert(value, Node)
+            self._companions.see_node(self._node_object)
             for tracker in self.trackers.values():
                 tracker.set_node(self._topology())
 
@@ -202,12 +217,17 @@ class KubeProxy:
         node_ips = [ip for text in self._node_object.addresses_of_type("InternalIP") if (ip := parse_ip(text))]
         facts = NodeFacts(self.node, node_ips, self._node_object.spec.pod_cidrs, self._ranges())
         clean_up_others(self.config.proxy_mode, self.node)
-        self.proxiers = make_proxiers(self.config, facts)
+        if self.config.proxy_mode == "userspace":
+            self.proxiers = self._companions.userspace_proxiers(facts)
+        else:
+            self.proxiers = make_proxiers(self.config, facts)
+        self._companions.start(facts)
 
     def _sync(self) -> None:
         begin = time.monotonic()
         self._last_sync = begin
-        reports: list[SyncReport] = []
+        done: list[Synced] = []
+        failure: NetlabError | None = None
         assert self._rules is not None
         if not self._unsynced and (self._rules.changed or self.config.proxy_mode == "ipvs"):
             self._repair()
@@ -215,16 +235,22 @@ class KubeProxy:
         try:
             if not self.proxiers:
                 self._make_proxiers()
+            self._companions.taken_in()
             for family, proxier in self.proxiers.items():
-                tracker = self.trackers[family]
-                reports.append(proxier.sync(tracker.take_changes(), tracker.ports))
+                self._sync_family(family, proxier, done)
         except NetlabError as error:
-            self._retry_at = time.monotonic() + RETRY_S
-            params = {"node": self.node, "revision": self.revision, "text": error.text}
-            self.source.report("proxy.failed", params)
-            return
+            failure = error
         finally:
             self._rules.resume()
+        for each in done:
+            self._companions.synced(each, self.trackers[each.family].ports)
+        if failure is not None:
+            self._retry_at = time.monotonic() + RETRY_S
+            params = {"node": self.node, "revision": self.revision, "text": failure.text}
+            self.source.report("proxy.failed", params)
+            return
+        self._companions.serve_checks(self.trackers)
+        reports = [each.report for each in done]
         self._retry_at = None
         self._unsynced = False
         self.source.report(
@@ -236,8 +262,24 @@ class KubeProxy:
                 "transactions": sum(each.transactions for each in reports),
                 "lines": sum(each.lines for each in reports),
                 "took_ms": (time.monotonic() - begin) * 1000,
+                "portals": {
+                    f"{name}/{name.protocol}": port
+                    for proxier in self.proxiers.values()
+                    if isinstance(proxier, UserspaceProxier)
+                    for name, port in proxier.proxy_ports.items()
+                },
             },
         )
+
+    def _sync_family(self, family: Family, proxier: Proxier, done: list[Synced]) -> None:
+        begin, tracker = time.monotonic(), self.trackers[family]
+        changed = tracker.take_changes()
+        try:
+            report = proxier.sync(changed, tracker.ports)
+        except NetlabError:
+            self._companions.failed(family, changed)
+            raise
+        done.append(Synced(family, changed, report, time.monotonic() - begin))
 
 
 def _key(value: Mapping[str, Any]) -> ObjectKey:

@@ -119,13 +119,12 @@ def service_checks(families: Iterable[Mapping[ServicePortName, PortState]]) -> d
     """
     checks: dict[ObjectKey, ServiceCheck] = {}
     for ports in families:
-        wanted: dict[ObjectKey, int] = {}
-        local: dict[ObjectKey, set[str]] = {}
-        for name, state in ports.items():
-            if state.port.health_check_node_port:
-                wanted[name.service] = state.port.health_check_node_port
-            here = {each.ip for each in state.all_endpoints if each.local and each.ready}
-            local.setdefault(name.service, set()).update(here)
+        wanted = {name.service: each.port.health_check_node_port for name, each in ports.items()}
+        wanted = {service: port for service, port in wanted.items() if port}
+        local: dict[ObjectKey, set[str]] = {service: set() for service in wanted}
+        for name, state in ports.items() if wanted else ():
+            if name.service in wanted:
+                local[name.service] |= {each.ip for each in state.all_endpoints if each.local and each.ready}
         for service, port in wanted.items():
             checks.setdefault(service, ServiceCheck(port, len(local[service])))
     return checks

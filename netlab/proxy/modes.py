@@ -22,6 +22,7 @@ from netlab.proxy.nftables.names import TABLE
 from netlab.proxy.nftables.proxier import NftablesProxier
 from netlab.proxy.proxier import Proxier
 from netlab.proxy.settings import iptables_settings, nftables_settings
+from netlab.proxy.userspace import cleanup as userspace_cleanup
 
 _TABLES = ("mangle", "filter", "nat")
 
@@ -38,7 +39,8 @@ class NodeFacts:
 
 
 def make_proxiers(config: KubeProxyConfiguration, node: NodeFacts) -> dict[Family, Proxier]:
-    """The proxiers of both families in the calling thread's namespace, which is set up for their mode.
+    """The proxiers of both families in the calling thread's namespace, which is set up for their mode (for any but
+    userspace, which needs sockets as well).
 
     Raises :class:`netlab.model.errors.NetlabError` where the kernel lacks what the mode needs.
     """
@@ -117,6 +119,8 @@ def clean_up_others(mode: str, node: str) -> None:
         ipvs_cleanup.cleanup(node)
     if mode != "iptables":
         iptables_cleanup.cleanup(node)
+    if mode != "userspace":
+        userspace_cleanup.cleanup(node)
 
 
 def clean_up(node: str) -> None:
@@ -124,6 +128,7 @@ def clean_up(node: str) -> None:
     nftables_proxier.cleanup(node)
     ipvs_cleanup.cleanup(node)
     iptables_cleanup.cleanup(node)
+    userspace_cleanup.cleanup(node)
 
 
 def _has_ipvs_link() -> bool:

@@ -77,7 +77,7 @@ class UserspaceSockets:
 
     def claim(self, ip: str | None, port: int, protocol: str) -> None:
         # Everything for the port is led elsewhere before it gets here; the socket only keeps others from it.
-        self._held[ip, port, protocol] = _bound(protocol, ip or self._everywhere(), port)
+        self._held[ip, port, protocol] = bound(protocol, ip or self._everywhere(), port)
 
     def release(self, ip: str | None, port: int, protocol: str) -> None:
         self._held.pop((ip, port, protocol)).close()
@@ -95,18 +95,18 @@ class UserspaceSockets:
     def _listener(self, protocol: str) -> socket.socket:
         """A socket on a port of the range that is free, chosen at random. Raises OSError where there is none."""
         if self.ports is None:
-            return _bound(protocol, self.listen_ip, 0)
+            return bound(protocol, self.listen_ip, 0)
         first, last = self.ports
         for port in self._random.sample(range(first, last + 1), last - first + 1):
             try:
-                return _bound(protocol, self.listen_ip, port)
+                return bound(protocol, self.listen_ip, port)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise
         raise OSError(errno.EADDRINUSE, f"no free port in {first}-{last}")
 
 
-def _bound(protocol: str, ip: str, port: int) -> socket.socket:
+def bound(protocol: str, ip: str, port: int) -> socket.socket:
     """A socket that does not block, bound, and listening where the protocol has that. Raises OSError."""
     kind = socket.SOCK_STREAM if protocol == "TCP" else socket.SOCK_DGRAM
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET

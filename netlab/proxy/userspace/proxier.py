@@ -86,6 +86,7 @@ class _Portal:
 @dataclass(slots=True)
 class _Open:
     portal: _Portal
+    proxy_port: int
     claims: list[Claim]
 
 
@@ -112,6 +113,11 @@ class UserspaceProxier:
         self._open: dict[ServicePortName, _Open] = {}
         self._claimed: dict[Claim, ServicePortName] = {}
         self._full = True
+
+    @property
+    def proxy_ports(self) -> dict[ServicePortName, int]:
+        """The port of the node that connections of each Service port are taken at."""
+        return {name: each.proxy_port for name, each in self._open.items()}
 
     def require_full_sync(self) -> None:
         self._full = True
@@ -170,7 +176,7 @@ class UserspaceProxier:
         except OSError as error:
             self.complain(CANNOT_PROXY(node=self.node, port=name, error=error.strerror))
             return None
-        opened = self._open[name] = _Open(portal, [])
+        opened = self._open[name] = _Open(portal, proxy_port, [])
         for address in (port.cluster_ip, *port.external_ips, *port.load_balancer_ips):
             if address.ip in self.local_addresses:
                 self._claim(name, (address.ip, port.port, name.protocol), opened)
