@@ -54,18 +54,23 @@ class Pair:
     async def __aexit__(self, *_: object) -> None:
         for each in self._sockets:
             each.close()
-        await asyncio.gather(self.near.idle.wait(), self.far.idle.wait())
+        await self.all_gone()
         for line in (self.near, self.far):
             assert line.writer is not None
             line.writer.close()
         await asyncio.gather(self.near.lost.wait(), self.far.lost.wait())
+
+    async def all_gone(self) -> None:
+        while self.near.streams or self.far.streams:
+            await asyncio.sleep(0)
 
     async def open(self, purpose: str) -> tuple[socket.socket, socket.socket, Stream]:
         """A connection: its two ends, and the near stream."""
         ours, theirs = socket.socketpair()
         self._sockets.append(ours)
         ours.setblocking(False)
-        stream = self.near.open(purpose)
+        stream = Stream(self.near)
+        self.near.begin(stream, purpose)
         await asyncio.get_running_loop().connect_accepted_socket(lambda: stream, theirs)
         accepted, heard = await self.accepted.get()
         assert heard == purpose
@@ -113,7 +118,7 @@ class TestLine:
                 ends = (await pair.open("x"))[:2]
                 ends[side].close()
                 assert await receive(ends[1 - side], 1) == b""
-                await asyncio.gather(pair.near.idle.wait(), pair.far.idle.wait())
+                await pair.all_gone()
 
         run(work())
 
@@ -142,4 +147,4 @@ class TestLine:
     def test_words_for_a_stream_that_has_gone(self) -> None:
         line = Line(unexpected)
         line.data_received(Frame(Kind.DATA, 7, b"late").encode() + Frame(Kind.CLOSE, 7).encode())
-        assert line.idle.is_set()
+        assert line.streams == {}
