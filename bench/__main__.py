@@ -8,15 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import building, capturing, programming, walking
-from bench.figures import Figure, show
-
-BENCHMARKS = {
-    "building": building.run,
-    "walking": walking.run,
-    "capturing": capturing.run,
-    "programming": programming.run,
-}
+from bench import building, capturing, microvm, programming, walking
 
 
 def main() -> int:
