@@ -94,8 +94,8 @@ def reply_key(
     packets = _packets(sightings, passes)
     asked_as = {each.addresses for each in packets if each.key == asked}
     # A request that is sent again carries the mark too; at some place it has the prober's own source.
-    mine = [each for each in packets if each.inner is None and each.source_text == seen.outcome.source]
-    resent = {each.key for each in mine if not each.is_echo_reply}
+    mine = [each for each in packets if each.source_text == seen.outcome.source]
+    resent = {each.key for each in mine if not each.is_echo_reply and not each.is_icmp_error}
 
     def answers(packet: Packet) -> bool:
         if packet.key == asked or packet.key in resent or not seen.mark.answered_by(packet):

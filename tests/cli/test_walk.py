@@ -294,14 +294,44 @@ class TestRefusals:
         assert walk.verdict == "refused"
         assert walk.endpoint is None
 
-    def test_an_address_on_the_wire_that_nobody_has(self, lab: netlab.Lab) -> None:
-        walk = lab.walk("client", "192.168.60.99:80", timeout=0.3)
+    @pytest.mark.parametrize(
+        ("sender", "to", "protocol", "asking"),
+        [
+            ("client", "192.168.60.99:80", "tcp", "router"),
+            ("client", "192.168.60.99:80", "udp", "router"),
+            ("node-a", "192.168.60.99:80", "tcp", "node-a"),
+            ("node-a", "192.168.60.99", "icmp", "node-a"),
+            ("curl", "10.200.1.99:80", "tcp", "default/curl"),
+            ("curl", "10.200.2.99:80", "udp", "node-b"),
+        ],
+    )
+    def test_an_address_on_the_wire_that_nobody_has(
+        self, lab: netlab.Lab, sender: str, to: str, protocol: str, asking: str
+    ) -> None:
+        """The same each time: who asks in vain says so, before the time-out."""
+        for _ in range(2):
+            walk = lab.walk(sender, to, protocol=protocol)
+            check(walk)
+            assert walk.verdict == "unreachable"
+            assert walk.gaps == ()
+            assert step_with(walk, "unanswered").place == asking
+            back = next(step for step in walk.steps if step.direction == "reply")
+            assert back.place == asking
+            assert back.reason is not None
+            assert "host unreachable" in back.reason.en
+            told = advice(walk)
+            assert told is not None
+            assert f"{asking} asks who has {to.partition(':')[0]}, and nobody answers." in told.en
+            assert walk.steps[-1].t_us > 100_000
+
+    def test_no_time_to_learn_that_nobody_has_an_address(self, lab: netlab.Lab) -> None:
+        walk = lab.walk("client", "192.168.60.97:80", timeout=0.3)
         check(walk)
         assert walk.verdict == "no-reply"
         assert (walk.steps[-1].place, walk.steps[-1].interface) == ("router", "nodes0")
         told = advice(walk)
         assert told is not None
-        assert "router asks who has 192.168.60.99, and nobody answers." in told.en
+        assert "router asks who has 192.168.60.97, and nobody answers." in told.en
         assert "last seen at router/nodes0" in told.en
 
     def test_an_address_without_a_route(self, lab: netlab.Lab) -> None:
