@@ -39,8 +39,8 @@ _FORWARDING = {
     "net/ipv4/conf/default/send_redirects": 0,
 }
 NEIGHBOUR_RETRY_MS = 250
-"""A host that does not answer three questions is unreachable: after 750 ms, within a probe's time-out. (The kernel's own
-setting is a second for each.)"""
+"""A host that does not answer three questions is unreachable: after 750 ms, within a probe's time-out. (The kernel's
+own setting is a second for each.)"""
 _BRIDGE_CALLS = ("net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
 
 
