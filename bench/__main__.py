@@ -9,6 +9,15 @@ import argparse
 import sys
 
 from bench import building, capturing, microvm, programming, walking
+from bench.figures import Figure, show
+
+BENCHMARKS = {
+    "building": building.run,
+    "walking": walking.run,
+    "capturing": capturing.run,
+    "programming": programming.run,
+    "microvm": microvm.run,
+}
 
 
 def main() -> int:

@@ -42,7 +42,7 @@ HELP_FROM = Message(
     "cli.from", en="Who sends: a client, a node, or [namespace/]pod.", zh="发送者：客户端、节点或 [命名空间/]pod。"
 )
 HELP_TO = Message("cli.to", en="Where to: ADDR:PORT, or ADDR for icmp.", zh="目标：地址:端口；icmp 只需地址。")
-HELP_PROTO = Message("cli.proto", en="tcp, udp, sctp or icmp.", zh="tcp、udp、sctp 或 icmp。")
+HELP_PROTO = Message("cli.proto", en="tcp (if not given), udp, sctp or icmp.", zh="tcp (默认)、udp、sctp 或 icmp。")
 HELP_MODE = Message("cli.mode", en="kube-proxy's mode on every node.", zh="所有节点上 kube-proxy 的模式。")
 HELP_PCAP = Message("cli.pcap", en="Write a capture file (pcapng).", zh="写出抓包文件 (pcapng)。")
 HELP_PACKET = Message(
@@ -145,7 +145,7 @@ def walk(
     lab: Annotated[list[str], typer.Argument(metavar="LAB.yaml…|NAME", help=t(HELP_LAB), show_default=False)],
     sender: Annotated[str, typer.Option("--from", metavar="WHO", help=t(HELP_FROM), show_default=False)],
     to: Annotated[str | None, typer.Option("--to", metavar="ADDR:PORT", help=t(HELP_TO))] = None,
-    proto: Annotated[str, typer.Option("--proto", help=t(HELP_PROTO))] = "tcp",
+    proto: Annotated[str | None, typer.Option("--proto", help=t(HELP_PROTO))] = None,
     mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
     pcap: Annotated[str | None, typer.Option("--pcap", metavar="F.pcapng", help=t(HELP_PCAP))] = None,
     packet: Annotated[str | None, typer.Option("--packet", metavar="LAYERS", help=t(HELP_PACKET))] = None,

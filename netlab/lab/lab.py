@@ -46,7 +46,8 @@ from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
 from netlab.packets import reasons
 from netlab.packets.correlate import correlate
-from netlab.packets.craft import CraftedProbe, parse_expression, sctp_init
+from netlab.packets.craft import CraftedProbe, sctp_init
+from netlab.packets.expression import parse_expression
 from netlab.packets.headers import ACK, SYN, TCP
 from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
@@ -300,7 +301,7 @@ class Lab:
         self,
         sender: str,
         destination: str | None,
-        protocol: str = "tcp",
+        protocol: str | None = None,
         expression: str | None = None,
         timeout: float = 2.0,
     ) -> Walk:
@@ -319,12 +320,15 @@ class Lab:
             finally:
                 probe.close()
 
-    def _make_probe(self, sender: Sender, destination: str | None, protocol: str, expression: str | None) -> Probe:
+    def _make_probe(
+        self, sender: Sender, destination: str | None, protocol: str | None, expression: str | None
+    ) -> Probe:
         point = self.observatory.points[sender.place]
         if expression is not None:
             packet = parse_expression(expression)
             with point.namespace.entered():
-                return CraftedProbe(packet, destination, point)
+                return CraftedProbe(packet, destination, point, protocol)
+        protocol = protocol or "tcp"
         target = parse_target(destination or "", protocol)
         with point.namespace.entered():
             if protocol == "tcp":
