@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from netlab.cluster.endpointslices import MANAGER, is_managed, slices_for
+from netlab.cluster.endpointslices import is_managed, slices_for
 from netlab.cluster.store import Event, Store, key_of
 from netlab.model.keys import ObjectKey
-from netlab.objects.endpointslice import MANAGED_BY_LABEL, SERVICE_NAME_LABEL
+from netlab.objects.endpointslice import SERVICE_NAME_LABEL
 from netlab.objects.node import Node
 from netlab.objects.pod import Pod
 from netlab.objects.service import Service
@@ -18,10 +18,14 @@ Json = dict[str, Any]
 
 
 class EndpointSliceController:
-    """Brings derived slices up to date after changes. Slices that the user wrote are left alone, and their Services."""
+    """Brings derived slices up to date after changes.
+
+    ``given``: the slices that the user wrote. They win over derived ones, for their Service, and are left alone.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.given: set[ObjectKey] = set()
         self._dirty: set[ObjectKey] = set()
 
     def note(self, event: Event) -> None:
@@ -33,8 +37,10 @@ class EndpointSliceController:
             self._touch(metadata.get("namespace", ""))
         elif kind == "Node":
             self._touch(None)
-        elif kind == "EndpointSlice" and _is_derived(event.object):
+        elif kind == "EndpointSlice":
             self._dirty.add(_owner_of(event.object))
+            if event.type == "DELETED":
+                self.given.discard(key_of(event.object))
 
     def _touch(self, namespace: str | None) -> None:
         """All Services of a namespace, or of all namespaces."""
@@ -58,12 +64,14 @@ class EndpointSliceController:
 
     def _reconcile_service(self, key: ObjectKey, existing: list[Json], pods: list[Pod], nodes: dict[str, Node]) -> None:
         """A Service that loses its selector keeps the slices that it has; one that goes takes them along."""
-        derived = [each for each in existing if _is_derived(each)]
+        derived = [each for each in existing if key_of(each) not in self.given]
         value = self.store.get(key)
         wanted: list[Json] = []
-        if value is not None:
+        if value is None:
+            derived += [each for each in existing if key_of(each) in self.given and _goes_with(key, each)]
+        elif len(derived) == len(existing):
             service = msgspec.convert(value, Service)
-            if len(derived) != len(existing) or not is_managed(service):
+            if not is_managed(service):
                 return
             wanted = slices_for(service, pods, nodes, derived)
         names = {each["metadata"]["name"] for each in wanted}
@@ -74,8 +82,10 @@ class EndpointSliceController:
                 self.store.delete(key_of(each))
 
 
-def _is_derived(endpoint_slice: Json) -> bool:
-    return (endpoint_slice["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
+def _goes_with(service: ObjectKey, endpoint_slice: Json) -> bool:
+    """Whether the garbage collector takes the slice away when the Service is deleted."""
+    owners = endpoint_slice["metadata"].get("ownerReferences") or ()
+    return any((owner.get("kind"), owner.get("name")) == (service.kind, service.name) for owner in owners)
 
 
 def _owner_of(endpoint_slice: Json) -> ObjectKey:

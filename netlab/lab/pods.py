@@ -23,12 +23,14 @@ class PodProcess:
     number: int
     pid: int | None = None
     ended: int | None = None
+    listening: list[int] | None = None
 
     async def listen(self, ports: Sequence[int]) -> dict[str, str]:
         """Have the Pod serve exactly these ports; returns the kernel's name for what went wrong, by port.
 
         Raises ConnectionError where the Pod has ended.
         """
+        self.listening = list(ports)
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(self.control, jsonrpc.request(1, "listen", {"ports": list(ports)}))
         lines = jsonrpc.LineBuffer()
