@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from netlab.cluster.endpointslices import is_managed, slices_for
+from netlab.cluster.endpointslices import MANAGER, is_managed, slices_for
 from netlab.cluster.store import Event, Store, key_of
 from netlab.model.keys import ObjectKey
-from netlab.objects.endpointslice import SERVICE_NAME_LABEL
+from netlab.objects.endpointslice import MANAGED_BY_LABEL, SERVICE_NAME_LABEL
 from netlab.objects.node import Node
 from netlab.objects.pod import Pod
 from netlab.objects.service import Service
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 class EndpointSliceController:
     """Brings derived slices up to date after changes.
 
-    ``given``: the slices that the user wrote. They win over derived ones, for their Service, and are left alone.
+    ``given``: the slices of lab files. They win over derived ones, for their Service, and are left alone.
     """
 
     def __init__(self, store: Store) -> None:
@@ -64,14 +64,15 @@ class EndpointSliceController:
 
     def _reconcile_service(self, key: ObjectKey, existing: list[Json], pods: list[Pod], nodes: dict[str, Node]) -> None:
         """A Service that loses its selector keeps the slices that it has; one that goes takes them along."""
-        derived = [each for each in existing if key_of(each) not in self.given]
+        given = [each for each in existing if key_of(each) in self.given]
+        derived = [each for each in existing if each not in given and _is_derived(each)]
         value = self.store.get(key)
         wanted: list[Json] = []
         if value is None:
-            derived += [each for each in existing if key_of(each) in self.given and _goes_with(key, each)]
-        elif len(derived) == len(existing):
+            derived += [each for each in given if _goes_with(key, each)]
+        elif not given:
             service = msgspec.convert(value, Service)
-            if not is_managed(service):
+            if len(derived) != len(existing) or not is_managed(service):
                 return
             wanted = slices_for(service, pods, nodes, derived)
         names = {each["metadata"]["name"] for each in wanted}
@@ -80,6 +81,10 @@ class EndpointSliceController:
         for each in derived:
             if each["metadata"]["name"] not in names:
                 self.store.delete(key_of(each))
+
+
+def _is_derived(endpoint_slice: Json) -> bool:
+    return (endpoint_slice["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
 
 
 def _goes_with(service: ObjectKey, endpoint_slice: Json) -> bool:
