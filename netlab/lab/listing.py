@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from netlab.kernel import iptables, nft
+from netlab.kernel import ipset, iptables, ipvs, nfnetlink, nft
+from netlab.proxy.ipvs.text import kernel_text
 from netlab.proxy.nftables.names import TABLE
 
 _COUNTERS = re.compile(r" \[\d+:\d+\]$")
@@ -18,8 +19,16 @@ def listing(mode: str, node: str) -> str:
             nft.list_text(family, TABLE, node) for family in nft.FAMILIES_OF_PROXY if TABLE in nft.tables(family)
         )
     versions: tuple[Literal[4, 6], ...] = (4, 6)
-    parts = []
+    parts = _balancer() if mode == "ipvs" else []
     for version, title in zip(versions, ("# iptables-save", "# ip6tables-save"), strict=True):
         lines = [line for line in iptables.save(version, node).splitlines() if not line.startswith("#")]
         parts += [title, *(_COUNTERS.sub("", line) for line in lines)]
     return "\n".join(parts) + "\n"
+
+
+def _balancer() -> list[str]:
+    """Virtual servers and sets: read from the kernel itself, as not every machine has the tools for them."""
+    reals = ipvs.all_reals()
+    with ipvs.Ipvs() as kernel, nfnetlink.netfilter_socket() as netlink:
+        servers = [(server, reals.get(server.address, {})) for server in kernel.servers()]
+        return kernel_text(servers, ipset.list_sets(netlink)).splitlines()

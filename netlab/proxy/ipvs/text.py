@@ -5,12 +5,12 @@ Left out is what the kernel makes up: counters, and the random seed of a set (in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from netlab.kernel.ipset import SetSpec
-from netlab.kernel.ipvs import PERSISTENT, SCHEDULER_2, ServerAddress, Target
+from netlab.kernel.ipset import SetContent, SetSpec
+from netlab.kernel.ipvs import PERSISTENT, SCHEDULER_2, RealServer, ServerAddress, Target, VirtualServer
 from netlab.model.keys import Origin
 from netlab.proxy.iptables.ruleset import save_text
 from netlab.proxy.iptables.state import rules_of
@@ -40,6 +40,22 @@ def dry_run_text(values: Sequence[tuple[IpvsValue, dict[str, SetSpec]]]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def kernel_text(
+    servers: Iterable[tuple[VirtualServer, Mapping[Target, RealServer]]], sets: Mapping[str, SetContent]
+) -> str:
+    """What a node's kernel holds, in the same words; without the rules."""
+    lines = ["# ipvsadm -Sn"]
+    for server, reals in sorted(servers, key=lambda each: _server_order(each[0].address)):
+        lines.append(_settings_line(server))
+        ordered = sorted(reals, key=_target_order)
+        lines += [real_line(server.address, target, reals[target].weight) for target in ordered]
+    lines.append("# ipset save")
+    for name in sorted(sets):
+        lines.append(create_line(sets[name].spec))
+        lines += [f"add {name} {element}" for element in sorted(sets[name].elements)]
+    return "\n".join(lines) + "\n"
+
+
 def rules_text(value: IpvsValue) -> str:
     """As iptables-save prints the tables filter and nat; it does not print the others, which nobody has made."""
     text = save_text(value.rules)
@@ -57,7 +73,10 @@ def server_lines(value: IpvsValue) -> list[str]:
 
 
 def server_line(server: WantedServer) -> str:
-    settings = server.server
+    return _settings_line(server.server)
+
+
+def _settings_line(settings: VirtualServer) -> str:
     line = f"-A {_service(settings.address)} -s {settings.scheduler}"
     if settings.flags & PERSISTENT:
         line += f" -p {settings.timeout}"
@@ -66,8 +85,8 @@ def server_line(server: WantedServer) -> str:
     return line
 
 
-def real_line(address: ServerAddress, target: Target) -> str:
-    return f"-a {_service(address)} -r {target.text} -m -w {WEIGHT}"
+def real_line(address: ServerAddress, target: Target, weight: int = WEIGHT) -> str:
+    return f"-a {_service(address)} -r {target.text} -m -w {weight}"
 
 
 def set_lines(value: IpvsValue, specs: dict[str, SetSpec]) -> list[str]:
