@@ -28,7 +28,7 @@ def listing(mode: str, node: str) -> str:
 
 def _balancer() -> list[str]:
     """Virtual servers and sets: read from the kernel itself, as not every machine has the tools for them."""
-    reals = ipvs.all_reals()
     with ipvs.Ipvs() as kernel, nfnetlink.netfilter_socket() as netlink:
-        servers = [(server, reals.get(server.address, {})) for server in kernel.servers()]
-        return kernel_text(servers, ipset.list_sets(netlink)).splitlines()
+        servers = kernel.servers()
+        reals = kernel.all_reals([each.address for each in servers])
+        return kernel_text([(each, reals[each.address]) for each in servers], ipset.list_sets(netlink)).splitlines()

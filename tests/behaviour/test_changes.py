@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.behaviour.conftest import MODES
-from tests.behaviour.running import Answer, Running, running
+from tests.behaviour.running import Answer, Running
 
 PORT = 40001
 """A sender's own port: its datagrams are one flow."""
-
-
-@pytest.fixture(scope="module", params=MODES)
-def lab(request: pytest.FixtureRequest) -> Iterator[Running]:
-    """A lab whose Services the tests make and change themselves."""
-    with running(request.param, "cluster.yaml", "proxy.yaml") as lab:
-        yield lab
 
 
 def service(name: str, ip: str, spec: str, metadata: str = "") -> str:
