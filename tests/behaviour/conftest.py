@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.behaviour.cases import in_mode
 from tests.behaviour.running import Running, running
 
 MODES = [
@@ -26,3 +27,21 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Running]:
     """All Services of the folder, in every mode."""
     with running(request.param, "cluster.yaml", "proxy.yaml", "services.yaml") as lab:
         yield lab
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what Kubernetes does not define in a mode, as the mark "modes" or the case itself says."""
+    defined = [_is_defined(each) for each in items]
+    config.hook.pytest_deselected(items=[each for each, is_in in zip(items, defined, strict=True) if not is_in])
+    items[:] = [each for each, is_in in zip(items, defined, strict=True) if is_in]
+
+
+def _is_defined(item: pytest.Item) -> bool:
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    mode = params.get("lab")
+    marker = item.get_closest_marker("modes")
+    if mode is None:
+        return True
+    if marker is not None and mode not in marker.args:
+        return False
+    return "case" not in params or in_mode(params["case"], mode) is not None

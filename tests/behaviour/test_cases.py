@@ -5,37 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from netlab.model.walk import Walk
-from tests.behaviour.running import LABS, Answer, Running, Target, verdicts
+from tests.behaviour.cases import CASES, in_mode
+from tests.behaviour.running import Answer, Running, Target, verdicts
 
-ALL = ("userspace", "iptables", "ipvs", "nftables")
-NOT_USERSPACE = ALL[1:]
 QUICK_S = 0.3
 """How long to wait for an answer that is not to come, seconds."""
-
-CASES: list[dict[str, Any]] = yaml.safe_load((LABS / "cases.yaml").read_text())
-
-
-def in_mode(case: dict[str, Any], mode: str) -> dict[str, Any] | None:
-    """What a case says of a mode; None where Kubernetes does not define it there."""
-    modes = case.get("modes", NOT_USERSPACE)
-    if modes != "all" and mode not in modes:
-        return None
-    changed = (case.get("but") or {}).get(mode, {})
-    merged = {**case, **changed}
-    if "verdict" in changed:
-        merged.pop("pods", None)
-        merged.pop("seen", None)
-    return merged
 
 
 @pytest.mark.parametrize("case", CASES, ids=[each["id"] for each in CASES])
 def test_case(lab: Running, case: dict[str, Any]) -> None:
     wanted = in_mode(case, lab.mode)
-    if wanted is None:
-        return
+    assert wanted is not None
     sender, to, protocol = wanted["from"], wanted["to"], wanted.get("protocol", "tcp")
     verdict = wanted.get("verdict", "answered")
     if lab.mode != "ipvs" or verdict != "answered" or "look" in wanted:

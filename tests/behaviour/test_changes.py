@@ -27,19 +27,14 @@ def udp(lab: Running, to: str, source: int = PORT) -> str:
     return next(iter(pods(lab.talk("cli1", to, 1, "udp", source))))
 
 
-def only(lab: Running, *modes: str) -> None:
-    if lab.mode not in modes:
-        pytest.skip(f"the behaviour is that of {', '.join(modes)}")
-
-
 KERNEL = ("iptables", "ipvs", "nftables")
 
 
 class TestFlowsOfDatagrams:
+    @pytest.mark.modes(*KERNEL)
     def test_they_follow_the_endpoints(self, lab: Running) -> None:
         """An entry that leads to an endpoint that is gone is deleted; nothing else is. (In mode userspace the proxy
         goes on with a flow until it has been silent for 250 ms.)"""
-        only(lab, *KERNEL)
         ports = "ports: [{protocol: UDP, port: 53, targetPort: 8080}]"
         lab.apply(service("follow", "10.96.1.1", f'selector: {{far: ""}}, {ports}'))
         assert udp(lab, "10.96.1.1:53") == "b1"
@@ -52,9 +47,9 @@ class TestFlowsOfDatagrams:
         assert lab.conntrack("n1", *kept)
         lab.delete("Service", "follow")
 
+    @pytest.mark.modes(*KERNEL)
     def test_those_from_before_the_service_follow_too(self, lab: Running) -> None:
         """Datagrams to an address that nobody had made an entry without translation. (Mode userspace leaves that.)"""
-        only(lab, *KERNEL)
         assert udp(lab, "10.96.1.2:53") not in ("a2", "b1")
         ports = "ports: [{protocol: UDP, port: 53, targetPort: 8080}]"
         lab.apply(service("late", "10.96.1.2", f'selector: {{far: ""}}, {ports}'))
@@ -71,9 +66,9 @@ class TestFlowsOfDatagrams:
         assert udp(lab, "10.96.1.3:53") == "b1"
         lab.delete("Service", "first")
 
+    @pytest.mark.modes("iptables", "nftables")
     def test_without_endpoints_they_live_on(self, lab: Running) -> None:
         """As up to 1.36.2 (kubernetes/kubernetes#139628): a Service without serving endpoints is passed over."""
-        only(lab, "iptables", "nftables")
         ports = "ports: [{protocol: UDP, port: 53, targetPort: 8080}]"
         lab.apply(service("emptied", "10.96.1.4", f'selector: {{far: ""}}, {ports}'))
         assert udp(lab, "10.96.1.4:53") == "b1"
@@ -81,9 +76,9 @@ class TestFlowsOfDatagrams:
         assert lab.conntrack("n1", f"sport={PORT}", "dst=10.96.1.4")
         lab.delete("Service", "emptied")
 
+    @pytest.mark.modes("iptables", "nftables")
     def test_they_outlive_their_service(self, lab: Running) -> None:
         """As up to 1.36.2 (kubernetes/kubernetes#141371)."""
-        only(lab, "iptables", "nftables")
         ports = "ports: [{protocol: UDP, port: 53, targetPort: 8080}]"
         lab.apply(service("deleted", "10.96.1.5", f'selector: {{far: ""}}, {ports}'))
         assert udp(lab, "10.96.1.5:53") == "b1"
@@ -91,9 +86,9 @@ class TestFlowsOfDatagrams:
         assert udp(lab, "10.96.1.5:53") == "b1"
         assert udp(lab, "10.96.1.5:53", PORT + 2) != "b1"
 
+    @pytest.mark.modes(*KERNEL)
     def test_a_node_port_is_known_by_its_number_alone(self, lab: Running) -> None:
         """A stranger's flow to the same number goes, too, and comes back with its next datagram."""
-        only(lab, *KERNEL)
         ports = "ports: [{protocol: UDP, port: 53, targetPort: 8080, nodePort: 31053}]"
         lab.apply(service("numbered", "10.96.1.6", f'type: NodePort, selector: {{far: ""}}, {ports}'))
         udp(lab, "172.20.0.9:31053", PORT + 3)
@@ -104,8 +99,8 @@ class TestFlowsOfDatagrams:
 
 
 class TestConnections:
+    @pytest.mark.modes(*KERNEL)
     def test_an_open_one_survives_the_loss_of_all_endpoints(self, lab: Running) -> None:
-        only(lab, *KERNEL)
         lab.apply(service("held", "10.96.1.10", 'selector: {alone: ""}, ports: [{port: 80, targetPort: 8080}]'))
         lab.hold("cli1", "10.96.1.10", 80, 9001)
         assert lab.ask("cli1", 9001) == "hello"
@@ -127,9 +122,9 @@ class TestConnections:
         lab.delete("Service", "two")
         assert not {"a1", "b1"} & pods(lab.talk("cli1", "10.96.1.11:80", 1))
 
+    @pytest.mark.modes("ipvs")
     def test_ipvs_lets_a_connection_end(self, lab: Running) -> None:
         """The real server stays with weight 0 while a connection is open to it."""
-        only(lab, "ipvs")
         ports = "ports: [{port: 80, targetPort: 8080}]"
         lab.apply(service("graceful", "10.96.1.12", f'selector: {{near: ""}}, {ports}'))
         lab.hold("cli2", "10.96.1.12", 80, 9002)
@@ -149,9 +144,9 @@ class TestConnections:
 
 
 class TestWhatChanges:
+    @pytest.mark.modes(*KERNEL)
     def test_readiness_and_preference(self, lab: Running) -> None:
         """With no ready endpoint in the preferred place, the preference is dropped."""
-        only(lab, *KERNEL)
         spec = 'trafficDistribution: PreferSameNode, selector: {prefer: ""}, ports: [{port: 80, targetPort: 8080}]'
         lab.apply(service("prefers", "10.96.1.20", spec))
         assert pods(lab.talk("cli1", "10.96.1.20:80", 5)) == {"a1"}
@@ -172,8 +167,8 @@ class TestWhatChanges:
         assert lab.walk("cli1", "10.96.1.21:80", timeout=0.3).verdict != "answered"
         lab.delete("Service", "given-away")
 
+    @pytest.mark.modes(*KERNEL)
     def test_ip_mode(self, lab: Running) -> None:
-        only(lab, *KERNEL)
         spec = 'type: LoadBalancer, selector: {one: ""}, ports: [{port: 80, targetPort: 8080, nodePort: 31022}]'
         status = "status: {loadBalancer: {ingress: [{ip: 203.0.113.50, ipMode: MODE}]}}\n"
         lab.apply(service("moded", "10.96.1.22", spec) + status.replace("MODE", "Proxy"))
@@ -185,8 +180,8 @@ class TestWhatChanges:
         lab.delete("Service", "moded")
         assert "203.0.113.50" not in lab.rules("n1")
 
+    @pytest.mark.modes(*KERNEL)
     def test_ranges_of_sources(self, lab: Running) -> None:
-        only(lab, *KERNEL)
         spec = (
             "type: LoadBalancer, loadBalancerSourceRanges: [RANGE], "
             'selector: {one: ""}, ports: [{port: 80, targetPort: 8080, nodePort: 31023}]'
@@ -210,9 +205,9 @@ class TestWhatChanges:
             assert pods(lab.talk("cli1", "10.96.1.24:80", 1)) == {"a2"}
         lab.delete("Service", "typed")
 
+    @pytest.mark.modes(*KERNEL)
     def test_labels_of_a_node(self, lab: Running) -> None:
         """n1 moves to the zone where the endpoints are not, and back: hints follow, for endpoints and for senders."""
-        only(lab, *KERNEL)
         spec = 'trafficDistribution: PreferSameZone, selector: {spread: ""}, ports: [{port: 80, targetPort: 8080}]'
         lab.apply(service("zoned", "10.96.1.25", spec))
         assert pods(lab.talk("cli1", "10.96.1.25:80", 5)) == {"a1"}

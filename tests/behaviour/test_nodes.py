@@ -7,6 +7,7 @@ import pytest
 from netlab.model.text import Text
 from tests.behaviour.running import Running
 
+KERNEL = ("iptables", "ipvs", "nftables")
 NOT_PROGRAMMED = {
     "ipMode Proxy": "203.0.113.11",
     "another proxy's Service": "10.96.0.35",
@@ -23,17 +24,17 @@ def test_what_is_not_programmed(lab: Running) -> None:
         assert not [what for what, text in NOT_PROGRAMMED.items() if text in rules]
 
 
+@pytest.mark.modes(*KERNEL)
 def test_a_zero_range_is_no_firewall(lab: Running) -> None:
     rules = [line for line in lab.rules("n1").splitlines() if "203.0.113.15" in line or "default/open-to-all" in line]
-    assert rules or lab.mode == "userspace"
+    assert rules
     assert not [line for line in rules if "firewall" in line.lower() or "-FW" in line]
 
 
 @pytest.mark.parametrize(("node", "ip", "local"), [("n1", ".11", 1), ("n2", ".12", 2), ("n3", ".13", 0)])
+@pytest.mark.modes(*KERNEL)
 def test_a_health_check(lab: Running, node: str, ip: str, local: int) -> None:
     """Pods count once, however many ports they serve. (prefer: a1 on n1, b1 and b2 on n2.)"""
-    if lab.mode == "userspace":
-        return
     status, headers, said = lab.get("x1", f"192.168.50{ip}", 31900)
     assert status == (200 if local else 503)
     assert said == {
@@ -46,9 +47,8 @@ def test_a_health_check(lab: Running, node: str, ip: str, local: int) -> None:
     assert headers["X-Load-Balancing-Endpoint-Weight"] == str(local)
 
 
+@pytest.mark.modes(*KERNEL)
 def test_an_endpoint_that_leaves_does_not_count(lab: Running) -> None:
-    if lab.mode == "userspace":
-        return
     status, _, said = lab.get("x1", "192.168.50.11", 31901)
     assert (status, said["localEndpoints"]) == (503, 0)
 
@@ -71,17 +71,15 @@ def test_packets_that_conntrack_calls_invalid(lab: Running) -> None:
     assert bool(drops) == (lab.mode == "iptables")
 
 
+@pytest.mark.modes(*KERNEL)
 def test_loopback_node_ports_need_a_setting(lab: Running) -> None:
     """iptables mode serves nodePorts on 127.0.0.1, for which packets from there have to be routed."""
-    if lab.mode == "userspace":
-        return
     setting = lab.run("n1", "cat", "/proc/sys/net/ipv4/conf/all/route_localnet").strip()
     assert setting == ("1" if lab.mode == "iptables" else "0")
 
 
+@pytest.mark.modes("ipvs")
 def test_addresses_of_ipvs(lab: Running) -> None:
-    if lab.mode != "ipvs":
-        return
     link = lab.run("n1", "ip", "-o", "addr", "show", "kube-ipvs0")
     for there in ("10.96.0.10/32", "203.0.113.10/32", "203.0.113.20/32", "fd00:10:96::95/128"):
         assert there in link

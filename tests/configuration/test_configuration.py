@@ -128,3 +128,23 @@ def test_addresses_of_ipvs(mode: str) -> None:
         names = ("arp_ignore", "arp_announce")
         found = [lab.run("n1", "cat", f"/proc/sys/net/ipv4/conf/all/{name}").strip() for name in names]
         assert found == ["0", "0"]
+
+
+@pytest.mark.parametrize("mode", OTHERS, indirect=True)
+def test_bridges_past_the_rules(mode: str) -> None:
+    """Without bridge-nf-call-iptables the answer of a Pod on the same node takes the short way, untranslated; what is
+    masqueraded has to come back to the node, and does."""
+    with variant(
+        mode, CLUSTER_CIDR, {"spec:\n  serviceCIDRs": "spec:\n  bridgeNetfilter: false\n  serviceCIDRs"}
+    ) as lab:
+        assert lab.walk("cli1", "10.96.0.11:80", timeout=0.3).verdict != "answered"
+        assert seen(lab, "cli2", "10.96.0.11:80") == {"own"}
+        assert seen(lab, "a1", "192.168.50.11:30080", 40) == {"10.244.1.1", "192.168.50.11"}
+
+
+@pytest.mark.parametrize("mode", OTHERS, indirect=True)
+def test_no_hairpin(mode: str) -> None:
+    """A port of the bridge does not send back where a frame came from: a Pod cannot reach itself, others can."""
+    with variant(mode, CLUSTER_CIDR, {"spec:\n  serviceCIDRs": "spec:\n  hairpin: false\n  serviceCIDRs"}) as lab:
+        assert lab.walk("a2", "10.96.0.11:80", timeout=0.3).verdict == "no-reply"
+        assert seen(lab, "cli1", "10.96.0.11:80") == {"own"}
