@@ -138,6 +138,7 @@ class Engine:
             "lab.load": self._load,
             "lab.start": self._start,
             "lab.describe": self._describe,
+            "lab.topology": self._topology,
             "lab.walk": self._walk,
             "capture.read": self._read_capture,
             "objects.list": self._list,
@@ -245,6 +246,10 @@ class Engine:
     async def _describe(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
         return self.lab.describe()
+
+    async def _topology(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return self.lab.topology
 
     async def _walk(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
