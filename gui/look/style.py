@@ -88,6 +88,7 @@ def palette(theme: Theme) -> QPalette:
 def style_sheet(theme: Theme) -> str:
     """What a palette cannot say: room, corners, and borders."""
     t = theme
+    check = (PICTURES / f"check-{'dark' if theme.dark else 'light'}.svg").as_posix()
     chevron = (PICTURES / f"chevron-{'dark' if theme.dark else 'light'}.svg").as_posix()
     return f"""
 QMainWindow, QDialog {{ background: {t.window}; }}
@@ -129,6 +130,11 @@ QPushButton#primary:disabled {{ background: {t.border}; border-color: {t.border}
 QPushButton#primary:focus {{ border: 2px solid {t.text}; }}
 QPushButton#link {{ background: transparent; border: none; color: {t.accent}; padding: 0; text-align: left; }}
 QPushButton#link:hover, QPushButton#link:focus {{ text-decoration: underline; }}
+QCheckBox {{ spacing: 6px; }}
+QCheckBox::indicator {{ width: 14px; height: 14px; border: 1px solid {t.faint}; border-radius: 4px;
+    background: {t.surface}; }}
+QCheckBox::indicator:checked {{ background: {t.accent}; border-color: {t.accent}; image: url("{check}"); }}
+QCheckBox::indicator:focus {{ border-color: {t.text}; }}
 QToolButton {{ border: 1px solid transparent; border-radius: 6px; padding: 4px; background: transparent; }}
 QToolButton:hover {{ background: {t.selection}; }}
 QToolButton:focus {{ border-color: {t.accent}; }}

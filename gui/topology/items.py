@@ -97,6 +97,7 @@ class MachineItem(Item):
     def __init__(self, machine: Machine, rect: Rect, pens: Pens) -> None:
         super().__init__(machine.name, rect_of(rect), pens)
         self.machine = machine
+        self.setZValue(1)
         self.setToolTip("\n".join((machine.name, *machine.addresses)))
 
     def draw(self, painter: QPainter, *, legible: bool) -> None:
@@ -117,15 +118,6 @@ class NodeItem(Item):
     def __init__(self, node: NodeView, plan: NodePlan, pens: Pens) -> None:
         super().__init__(node.name, rect_of(plan.room), pens)
         self.node, self.plan = node, plan
-        self.lit: str | None = None
-        self.lit_changed = False
-        self.passed: frozenset[str] = frozenset()
-
-    def light(self, hook: str | None, *, changed: bool, passed: frozenset[str]) -> None:
-        """Show which hook the packet is in, and which it has passed."""
-        if (hook, changed, passed) != (self.lit, self.lit_changed, self.passed):
-            self.lit, self.lit_changed, self.passed = hook, changed, passed
-            self.update()
 
     def draw(self, painter: QPainter, *, legible: bool) -> None:
         theme, room = self.pens.theme, self.rect
@@ -135,8 +127,6 @@ class NodeItem(Item):
         if legible:
             self._draw_header(painter)
         self._draw_flow(painter)
-        for name, hook in self.plan.hooks.items():
-            self._draw_hook(painter, name, rect_of(hook), legible=legible)
         self._draw_wiring(painter, legible=legible)
 
     def _draw_header(self, painter: QPainter) -> None:
@@ -159,27 +149,6 @@ class NodeItem(Item):
         for above in ("FORWARD", "OUTPUT"):
             x = hooks[above].center().x()
             _arrow(painter, QPointF(x, hooks[above].bottom()), QPointF(x, hooks["POSTROUTING"].top()))
-
-    def _draw_hook(self, painter: QPainter, name: str, hook: QRectF, *, legible: bool) -> None:
-        theme = self.pens.theme
-        lit = self.lit == name
-        edge, fill, ink, width = theme.border, theme.hook, theme.muted, 1.0
-        if lit:
-            edge, fill, width = (theme.changed, theme.changed_back, 2.0) if self.lit_changed else (
-                theme.accent,
-                theme.selection,
-                2.0,
-            )  # fmt: skip
-            ink = theme.text
-        elif name in self.passed:
-            edge, ink = theme.accent, theme.text
-        painter.setPen(cosmetic(edge, width))
-        painter.setBrush(QColor(fill))
-        painter.drawRoundedRect(hook, 5, 5)
-        if legible:
-            painter.setFont(self.pens.small)
-            painter.setPen(QColor(ink))
-            painter.drawText(hook, Qt.AlignmentFlag.AlignCenter, name)
 
     def _draw_wiring(self, painter: QPainter, *, legible: bool) -> None:
         theme, plan = self.pens.theme, self.plan
@@ -209,12 +178,49 @@ class NodeItem(Item):
             painter.restore()
 
 
+class HookItem(QGraphicsItem):
+    """A netfilter hook of a node: where the packet is, has been, or has been changed."""
+
+    def __init__(self, name: str, rect: Rect, pens: Pens) -> None:
+        super().__init__()
+        self.name, self.rect, self.pens = name, rect_of(rect), pens
+        self._here = self._changed = self._passed = False
+        self.setZValue(1)
+        self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
+
+    def light(self, *, here: bool, changed: bool, passed: bool) -> None:
+        if (here, changed, passed) != (self._here, self._changed, self._passed):
+            self._here, self._changed, self._passed = here, changed, passed
+            self.update()
+
+    def boundingRect(self) -> QRectF:  # noqa: N802
+        return self.rect.adjusted(-2, -2, 2, 2)
+
+    def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None) -> None:
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        theme = self.pens.theme
+        edge, fill, ink = theme.border, theme.hook, theme.muted
+        if self._here:
+            edge, fill = (theme.changed, theme.changed_back) if self._changed else (theme.accent, theme.selection)
+            ink = theme.text
+        elif self._passed:
+            edge, ink = theme.accent, theme.text
+        painter.setPen(cosmetic(edge, 2.0 if self._here else 1.0))
+        painter.setBrush(QColor(fill))
+        painter.drawRoundedRect(self.rect, 5, 5)
+        if option.levelOfDetailFromTransform(painter.worldTransform()) >= LEGIBLE:
+            painter.setFont(self.pens.small)
+            painter.setPen(QColor(ink))
+            painter.drawText(self.rect, Qt.AlignmentFlag.AlignCenter, self.name)
+
+
 class PodItem(Item):
     """A Pod: its name, its address, and its state where it is not simply running."""
 
     def __init__(self, pod: PodView, rect: Rect, pens: Pens, *, small: bool) -> None:
         super().__init__(pod.path, rect_of(rect), pens)
         self.pod, self.small = pod, small
+        self.setZValue(1)
         self.lit = False
         self.setToolTip("\n".join(filter(None, (pod.path, *pod.addresses, pod.state))))
 

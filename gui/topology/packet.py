@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath, QPolygonF
+from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPainterPath
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from gui.look.fonts import mono_font, text_font
@@ -19,13 +19,17 @@ DOT = 7.0
 
 @dataclass(frozen=True)
 class Shown:
-    """What the packet shows: where it is, the step, and its addresses before it where the step changed them."""
+    """What the packet shows: where it is, the step, and its addresses before it where the step changed them.
+
+    ``lift``: how far above the dot its label is, to leave what is written there readable.
+    """
 
     at: QPointF
     step: Step
     before: Step | None
     action: str
     arrived: bool
+    lift: float = 0.0
 
 
 class PacketItem(QGraphicsItem):
@@ -75,7 +79,7 @@ class PacketItem(QGraphicsItem):
             height += LINE + 4
             action = QFontMetricsF(self._bold).horizontalAdvance(shown.action) + 2 * PAD + 24
             width = max(width, action)
-        rect = QRectF(shown.at.x() - width / 2, shown.at.y() - DOT - 12 - height, width, height)
+        rect = QRectF(shown.at.x() - width / 2, shown.at.y() - DOT - 12 - shown.lift - height, width, height)
         if rect.top() < self.limits.top():
             rect.moveTop(shown.at.y() + DOT + 12)
         rect.moveLeft(min(max(rect.left(), self.limits.left()), self.limits.right() - width))
@@ -152,7 +156,7 @@ class TrailItem(QGraphicsItem):
         self.pens = pens
         self._request = QPainterPath()
         self._reply = QPainterPath()
-        self.setZValue(5)
+        self.setZValue(0.5)
 
     def show_way(self, request: QPainterPath, reply: QPainterPath) -> None:
         self.prepareGeometryChange()
@@ -173,12 +177,3 @@ class TrailItem(QGraphicsItem):
         colour.setAlpha(200)
         painter.setPen(cosmetic(colour.name(QColor.NameFormat.HexArgb), 2.4, Qt.PenStyle.DotLine))
         painter.drawPath(self._reply)
-
-
-def arrow_head(at: QPointF, towards: QPointF) -> QPolygonF:
-    """A small triangle at the end of a line."""
-    d = towards - at
-    length = max((d.x() ** 2 + d.y() ** 2) ** 0.5, 0.001)
-    u = QPointF(d.x() / length, d.y() / length)
-    side = QPointF(-u.y(), u.x())
-    return QPolygonF([at, at - u * 8 + side * 4, at - u * 8 - side * 4])

@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
 from gui.look.style import Look
 from gui.topology.items import (
+    HookItem,
     Item,
     LinkItem,
     MachineItem,
@@ -66,7 +67,7 @@ class TopologyView(QGraphicsView):
         self.picture = Picture()
         self.plan: Layout = lay_out(self.picture)
         self._pens = Pens.of(look.theme)
-        self._nodes: dict[str, NodeItem] = {}
+        self._hooks: dict[tuple[str, str], HookItem] = {}
         self._pods: dict[str, PodItem] = {}
         self._services: dict[str, ServiceItem] = {}
         self._ways: list[Measured] = []
@@ -102,7 +103,7 @@ class TopologyView(QGraphicsView):
         self._pens = Pens.of(theme)
         scene, plan, picture = self._scene, self.plan, self.picture
         scene.clear()
-        self._nodes, self._pods, self._services = {}, {}, {}
+        self._hooks, self._pods, self._services = {}, {}, {}
         scene.setBackgroundBrush(QBrush(QColor(theme.surface)))
         for way in plan.links.values():
             scene.addItem(LinkItem(rounded_path(way), self._pens))
@@ -112,8 +113,10 @@ class TopologyView(QGraphicsView):
         for node in picture.nodes:
             item = NodeItem(node, plan.nodes[node.name], self._pens)
             item.setZValue(-2)
-            self._nodes[node.name] = item
             scene.addItem(item)
+            for name, rect in plan.nodes[node.name].hooks.items():
+                hook = self._hooks[node.name, name] = HookItem(name, rect, self._pens)
+                scene.addItem(hook)
             for pod in node.pods:
                 chip = PodItem(pod, plan.pods[pod.path], self._pens, small=plan.nodes[node.name].small)
                 self._pods[pod.path] = chip
@@ -167,9 +170,16 @@ class TopologyView(QGraphicsView):
         at = point_of(self._ways[index].at(share))
         before = walk.steps[index - 1] if index and walk.steps[index - 1].direction == step.direction else None
         action = self.language.say(action_text(step))
-        self._packet.show_packet(Shown(at, step, before, action, share >= 1.0))
+        came_from = walk.steps[index - 1] if index else step
+        lift = self._lift(came_from) * (1 - share) + self._lift(step) * share
+        self._packet.show_packet(Shown(at, step, before, action, share >= 1.0, lift))
         self._show_trail(walk.steps, index, share)
         self._light(step if share >= 1.0 else None, walk.steps[: index + 1])
+
+    def _lift(self, step: Step) -> float:
+        """Names stand in the upper half of clients and routers, where the packet comes by."""
+        room = self.plan.machines.get(step.place)
+        return room.h / 2 - 8 if room is not None else 0.0
 
     def _show_trail(self, steps: tuple[Step, ...], index: int, share: float) -> None:
         request, reply = QPainterPath(), QPainterPath()
@@ -182,13 +192,10 @@ class TopologyView(QGraphicsView):
 
     def _light(self, step: Step | None, so_far: tuple[Step, ...]) -> None:
         direction = so_far[-1].direction if so_far else "request"
-        for name, node in self._nodes.items():
-            passed = frozenset(
-                each.hook.upper() for each in so_far if each.place == name and each.hook and each.direction == direction
-            )
-            here = step is not None and step.place == name and step.hook is not None
-            hook = step.hook.upper() if here and step is not None and step.hook is not None else None
-            node.light(hook, changed=bool(here and step is not None and step.changed), passed=passed)
+        passed = {(each.place, each.hook.upper()) for each in so_far if each.hook and each.direction == direction}
+        here = (step.place, step.hook.upper()) if step is not None and step.hook is not None else None
+        for key, hook in self._hooks.items():
+            hook.light(here=key == here, changed=step is not None and bool(step.changed), passed=key in passed)
         for name, pod in self._pods.items():
             pod.light(lit=step is not None and step.place == name)
         asked = self.player.walk.probe.to if self.player.walk is not None else ""

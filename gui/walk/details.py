@@ -184,10 +184,11 @@ class _Page:
             if name in step.changed:
                 old = f"<s>{self._code(escape(was), theme.muted)}</s><br>" if was else ""
                 new = f"<b>{self._code('» ' + escape(now), colour)}</b>"
-                cell = f'<td style="background-color:{theme.changed_back}; padding:3px 8px">{old}{new}</td>'
+                style = f"white-space:nowrap; background-color:{theme.changed_back}; padding:3px 8px"
+                cell = f'<td style="{style}">{old}{new}</td>'
             else:
-                cell = f'<td style="padding:3px 8px">{self._code(escape(now), colour)}</td>'
-            label = f'<td style="color:{theme.muted}; padding:3px 8px 3px 0">{self.say(word)}</td>'
+                cell = f'<td style="white-space:nowrap; padding:3px 8px">{self._code(escape(now), colour)}</td>'
+            label = f'<td style="color:{theme.muted}; padding:3px 8px 3px 0; white-space:nowrap">{self.say(word)}</td>'
             rows.append(f"<tr>{label}{cell}</tr>")
         label = f'<td style="color:{theme.muted}; padding:3px 8px 3px 0">{self.say(PROTOCOL)}</td>'
         rows.append(f'<tr>{label}<td style="padding:3px 8px">{self._code(escape(self.walk.probe.protocol))}</td></tr>')
@@ -235,7 +236,7 @@ class _Page:
     def _entry(self, entry: EntrySeen) -> str:
         theme = self.theme
         rows = [
-            f'<tr><td style="color:{theme.muted}; padding:1px 8px 1px 0">{self.say(word)}</td><td>'
+            f'<tr><td style="color:{theme.muted}; padding:1px 8px 1px 0; white-space:nowrap">{self.say(word)}</td><td>'
             f"{self._code(escape(pair.source), theme.source)} → "
             f"{self._code(escape(pair.destination), theme.destination)}</td></tr>"
             for word, pair in ((ORIGINAL, entry.original), (EXPECTED, entry.reply))

@@ -12,7 +12,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFont, QPainter
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -39,7 +39,8 @@ COLUMNS = (
     Message("gui.steps.what", en="What happened", zh="发生了什么"),
 )
 NUMBER, WHERE, SOURCE, DESTINATION, WHAT = range(5)
-WIDTHS = {NUMBER: 52, WHERE: 196, SOURCE: 168, DESTINATION: 168}
+WIDTHS = {NUMBER: 52, WHERE: 150, SOURCE: 150, DESTINATION: 150}
+WIDEST_WHERE = 230
 NAME = Message("gui.steps.name", en="Steps of the walk", zh="旅程的步骤")
 SENT = Message("gui.steps.sent", en="leaves", zh="离开")
 RECEIVED = Message("gui.steps.received", en="arrives", zh="到达")
@@ -216,7 +217,22 @@ class StepTable(QTableView):
         self._following = True
         self.steps.show(rows, Names(walk) if walk is not None else None)
         self._following = False
+        self._fit_columns()
         self._follow()
+
+    def _fit_columns(self) -> None:
+        """Addresses line up and are never cut, however long they are."""
+        if self.player.walk is None:
+            return
+        metrics = QFontMetrics(mono_font(bold=True))
+        for column in (SOURCE, DESTINATION):
+            texts = [str(self.steps.index(row, column).data()) for row in range(self.steps.rowCount())]
+            widest = max((metrics.horizontalAdvance(f"» {text}") for text in texts), default=0)
+            self.setColumnWidth(column, max(WIDTHS[column], widest + 20))
+        metrics = self.fontMetrics()
+        texts = [str(self.steps.index(row, WHERE).data()) for row in range(self.steps.rowCount())]
+        widest = max((metrics.horizontalAdvance(text) for text in texts), default=0)
+        self.setColumnWidth(WHERE, min(max(WIDTHS[WHERE], widest + 22), WIDEST_WHERE))
 
     def _follow(self) -> None:
         step = self.player.step

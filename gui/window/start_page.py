@@ -38,6 +38,7 @@ YOURS_ABOUT = Message(
     zh="实验文件、kubectl 的输出，或保存为 JSON 的旅程。将文件拖放到此窗口的任意位置即可。",
 )
 OPEN_EXAMPLE = Message("gui.start.open-example", en="Open and send", zh="打开并发送")
+WIDEST = 780
 KUBECTL = "kubectl get nodes,pods,services,endpointslices -A -o yaml > cluster.yaml"
 
 
@@ -56,10 +57,12 @@ class StartPage(QScrollArea):
         self.setWidget(page)
         outer = QHBoxLayout(page)
         outer.addStretch(1)
-        column = QVBoxLayout()
+        middle = QWidget()
+        middle.setMaximumWidth(WIDEST)
+        column = QVBoxLayout(middle)
         column.setSpacing(8)
         column.setContentsMargins(24, 40, 24, 40)
-        outer.addLayout(column, 8)
+        outer.addWidget(middle, 20)
         outer.addStretch(1)
         self._label(HEADLINE, "hero", column)
         self._label(INTRODUCTION, "muted", column)

@@ -58,6 +58,7 @@ class Workspace(QWidget):
         self.bottom.setCornerWidget(self.every, Qt.Corner.TopRightCorner)
 
         self.side = _card(self.details)
+        self.side.setMinimumWidth(290)
         self.down = _split(Qt.Orientation.Vertical, (self._with_transport(), self.bottom), (440, 230))
         self.across = _split(Qt.Orientation.Horizontal, (self.down, self.side), (930, 330))
         layout = QVBoxLayout(self)
