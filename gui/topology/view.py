@@ -128,11 +128,11 @@ class TopologyView(QGraphicsView):
             if len(picture.services) <= MANY_SERVICES:
                 self._draw_endpoints(service.path, service.endpoints)
         self._trail = TrailItem(self._pens)
-        self._packet = PacketItem(self._pens)
+        self.packet = PacketItem(self._pens)
         scene.addItem(self._trail)
-        scene.addItem(self._packet)
+        scene.addItem(self.packet)
         bounds = rect_of(plan.bounds()).adjusted(-MARGIN, -MARGIN - ABOVE, MARGIN, MARGIN)
-        self._packet.limits = bounds
+        self.packet.limits = bounds
         scene.setSceneRect(bounds)
         self._prepare_walk()
 
@@ -161,18 +161,18 @@ class TopologyView(QGraphicsView):
         player = self.player
         walk, timeline = player.walk, player.timeline
         if walk is None or timeline is None or not walk.steps or len(self._ways) != len(walk.steps):
-            self._packet.show_packet(None)
+            self.packet.show_packet(None)
             self._trail.show_way(QPainterPath(), QPainterPath())
             self._light(None, ())
             return
-        index, share = timeline.travelled(player.moment)
+        index, share = player.travelled()
         step = walk.steps[index]
         at = point_of(self._ways[index].at(share))
         before = walk.steps[index - 1] if index and walk.steps[index - 1].direction == step.direction else None
         action = self.language.say(action_text(step))
         came_from = walk.steps[index - 1] if index else step
         lift = self._lift(came_from) * (1 - share) + self._lift(step) * share
-        self._packet.show_packet(Shown(at, step, before, action, share >= 1.0, lift))
+        self.packet.show_packet(Shown(at, step, before, action, share >= 1.0, lift))
         self._show_trail(walk.steps, index, share)
         self._light(step if share >= 1.0 else None, walk.steps[: index + 1])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netlab.model.walk import Pair, Step, Walk
+from netlab.model.walk import Pair, Walk
 
 
 @dataclass(frozen=True)
@@ -74,24 +74,24 @@ def frames(walk: Walk) -> list[FrameSeen]:
 
 
 def entry_at(walk: Walk, index: int) -> EntrySeen | None:
-    """The connection's conntrack entry on the step's node at that moment; None while there is none."""
+    """The connection's conntrack entry on the step's node at that moment; None while there is none.
+
+    The kernel puts an entry into its table (and tells of it) when the packet leaves the last hook, with all that the
+    hooks have done to it; the steps that did it name that same event as their evidence.
+    """
     step = walk.steps[index]
-    entry = next((each for each in walk.conntrack if each.node == step.place), None)
+    so_far = [each for each in walk.steps[: index + 1] if each.place == step.place]
+    if not any(each.direction == "reply" or (each.hook is None and each.action == "sent") for each in so_far):
+        return None
     latest = None
-    for earlier in walk.steps[: index + 1]:
+    for earlier in so_far:
         for name in earlier.evidence:
-            if name.startswith("conntrack:") and walk.records.get(name, {}).get("place") == step.place:
-                latest = _entry(step.place, walk.records[name]) or latest
-    if latest is None and entry is not None and _translated(walk, step):
-        # The entry is there as soon as the packet has passed the hooks; the event itself comes into a later step.
-        return EntrySeen(step.place, entry.protocol, entry.original, entry.reply, entry.status, final=True)
+            if name.startswith("conntrack:"):
+                latest = _entry(step.place, walk.records.get(name, {})) or latest
+    final = next((each for each in walk.conntrack if each.node == step.place), None)
+    if latest is None and final is not None:
+        return EntrySeen(step.place, final.protocol, final.original, final.reply, final.status, final=True)
     return latest
-
-
-def _translated(walk: Walk, step: Step) -> bool:
-    return step.direction == "reply" or any(
-        each.place == step.place and each.n <= step.n and each.hook == "POSTROUTING" for each in walk.steps
-    )
 
 
 def _entry(node: str, record: dict[str, object]) -> EntrySeen | None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from netlab.model.walk import Step, Walk
 
-TRAVEL_S = 0.45
-INSIDE_S = 0.18
-GLANCE_S = 0.12
+TRAVEL_S = 0.4
+INSIDE_S = 0.16
+GLANCE_S = 0.08
 LOOK_S = 1.5
 END_S = 0.9
 

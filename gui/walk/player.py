@@ -95,16 +95,18 @@ class Player(QObject):
     def seek(self, moment: float) -> None:
         if self.timeline is None:
             return
-        moment = min(max(moment, 0.0), self.length)
-        index = self.timeline.step_at(moment)
-        if self.calm and index == self.index and moment < self.length:
-            self.moment = moment
-            return
-        self.moment = moment
+        self.moment = min(max(moment, 0.0), self.length)
+        index = self.timeline.step_at(self.moment)
         if index != self.index:
             self.index = index
             self.step_changed.emit(index)
         self.moved.emit()
+
+    def travelled(self) -> tuple[int, float]:
+        """The step that is shown, and how much of the way to it is done: all of it where nothing is to travel."""
+        if self.timeline is None:
+            return 0, 1.0
+        return (self.index, 1.0) if self.calm else self.timeline.travelled(self.moment)
 
     def go_to(self, index: int) -> None:
         """Stand at a step."""
