@@ -1,6 +1,6 @@
 """``python -m bench [NAME…] [--smoke]``: measure, and print each figure beside its limit.
 
-Exit status 1 if a figure is over its limit. ``--smoke``: fewer rounds.
+Exit status 1 if a figure is over its limit. ``--smoke``: fewer rounds, too few to judge by: exit status 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BENCHMARKS = {"building": building.run, "walking": walking.run, "capturing": cap
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--smoke", action="store_true", help="fewer rounds")
+    parser.add_argument("--smoke", action="store_true", help="fewer rounds, and no verdict")
     options = parser.parse_args()
     figures: list[Figure] = []
     for name in options.names or BENCHMARKS:
@@ -25,7 +25,7 @@ def main() -> int:
             parser.error(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
         figures += BENCHMARKS[name](smoke=options.smoke)
     print(show(figures))
-    return 0 if all(each.good for each in figures) else 1
+    return 0 if options.smoke or all(each.good for each in figures) else 1
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.figures import Figure, median
-from bench.labs import NODE_PORT_TARGET, build_floor_ms, floor_input, lab_text, plan_of
+from bench.labs import NODE_PORT_TARGET, build_floor_ms, floor_input, inside, lab_text, plan_of, saved_rules
 from netlab.engine.client import EngineClient, start_engine
 
 COMMAND = Path(sys.executable).with_name("kube-netlab")
@@ -66,17 +66,22 @@ def run(*, smoke: bool) -> Iterator[Figure]:
     yield Figure("3 nodes + 10 Pods: command to first walk", median(first), "ms", 1000)
     for pods in (10, 100):
         lab = lab_text(pods)
-        wanted = floor_input(plan_of(lab))
+        wanted = floor_input(plan_of(lab), saved_rules(lab))
         build_floor_ms(wanted)
-        floors, builds, ends = [], [], []
+        floors, fabrics, builds, ends = [], [], [], []
         for _ in range(rounds):
             floors.append(build_floor_ms(wanted))
+            fabrics.append(inside("fabric", lab))
             took, client = build_ms(lab)
             builds.append(took)
             ends.append(killed_ms(client))
-        floor = median([sum(each.values()) for each in floors])
+        bare = median([sum(each.values()) - each["rules"] for each in floors])
+        whole = median([sum(each.values()) for each in floors])
         parts = ", ".join(f"{name} {median([each[name] for each in floors]):.0f}" for name in floors[0])
-        yield Figure(f"{pods} Pods: bare netlink and forks", floor, "ms", None, parts)
-        yield Figure(f"{pods} Pods: build", median(builds), "ms")
-        yield Figure(f"{pods} Pods: build against the floor", median(builds) / floor, "×", 2)
+        yield Figure(f"{pods} Pods: bare netlink and forks", bare, "ms", None, parts)
+        yield Figure(f"{pods} Pods: fabric and Pods", median(fabrics), "ms")
+        yield Figure(f"{pods} Pods: fabric and Pods against the floor", median(fabrics) / bare, "×", 2)
+        yield Figure(f"{pods} Pods: bare netlink, forks and iptables-restore", whole, "ms")
+        yield Figure(f"{pods} Pods: lab up, rules too", median(builds), "ms")
+        yield Figure(f"{pods} Pods: lab up against the floor", median(builds) / whole, "×", 2)
         yield Figure(f"{pods} Pods: gone after SIGKILL", median(ends), "ms", 100)

@@ -4,8 +4,9 @@ many idle processes, one in each Pod's namespace. Standard library only; nothing
 Run inside an unshared user, mount, pid and network namespace. Standard input: JSON
 ``{"namespaces": [...], "bridges": [[place, name, index]], "veths": [[place, name, index, place, name, index]],
 "ports": [[place, index, bridge index]], "addresses": [[place, index, "A/len"]],
-"routes": [[place, "NET/len", "A" or null, index or null]], "processes": [place, ...]}``.
-Prints the milliseconds that it took, as JSON: ``{"namespaces": ..., "links": ..., "inside": ..., "processes": ...}``.
+"routes": [[place, "NET/len", "A" or null, index or null]], "processes": [place, ...], "rules": [[place, 4|6, text]]}``.
+Prints the milliseconds that it took, as JSON:
+``{"namespaces": ..., "links": ..., "inside": ..., "processes": ..., "rules": ...}``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 from typing import Any
@@ -133,7 +135,13 @@ def main() -> None:
             signal.pause()
     clock.append(time.perf_counter())
 
-    names = ("namespaces", "links", "inside", "processes")
+    for place, family, text in wanted["rules"]:
+        check(libc.setns(descriptors[place], CLONE_NEWNET))
+        program = "iptables-nft-restore" if family == 4 else "ip6tables-nft-restore"
+        subprocess.run([program, "--noflush"], input=text.encode(), check=True)
+    clock.append(time.perf_counter())
+
+    names = ("namespaces", "links", "inside", "processes", "rules")
     print(json.dumps({name: (clock[i + 1] - clock[i]) * 1000 for i, name in enumerate(names)}))
 
 

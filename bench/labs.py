@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -44,8 +45,25 @@ def plan_of(lab: bytes) -> FabricPlan:
     return plan
 
 
-def floor_input(plan: FabricPlan) -> dict[str, Any]:
-    """The plan in the words of ``floor_build.py``: the same places, links, addresses and routes; a process a Pod."""
+def inside(what: str, lab: bytes) -> Any:
+    """What ``build_inside.py`` prints for it."""
+    command = [sys.executable, "-m", "bench.build_inside", what]
+    return json.loads(subprocess.run(command, input=lab, capture_output=True, check=True).stdout)
+
+
+def saved_rules(lab: bytes) -> list[Any]:
+    """``[[node, 4|6, text]]`` of the running lab, without the match on accounting objects, which no text makes."""
+    return [
+        [node, family, re.sub(" -m nfacct --nfacct-name +[^ ]+", "", text)]
+        for node, family, text in inside("rules", lab)
+    ]
+
+
+def floor_input(plan: FabricPlan, rules: list[Any]) -> dict[str, Any]:
+    """The plan in the words of ``floor_build.py``: the same places, links, addresses and routes; a process a Pod.
+
+    ``rules``: ``[[node, 4|6, text]]``, to be loaded in the nodes.
+    """
     setups = plan.setups.values()
     index = {setup.name: setup.indexes for setup in setups}
     return {
@@ -79,6 +97,7 @@ def floor_input(plan: FabricPlan) -> dict[str, Any]:
             for route in setup.routes
         ],
         "processes": [setup.name for setup in setups if setup.kind == "pod"],
+        "rules": rules,
     }
 
 

@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from netlab.engine.client import EngineClient, start_engine
+from netlab.engine.client import EngineClient
 from netlab.engine.files import OutputFile, read_files
+from netlab.microvm.start import loaded_engine
 from netlab.model.text import Text
 from netlab.model.walk import Walk
 
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
-def open_lab(*files: PathLike, mode: str | None = None) -> Lab:
-    """A lab made of lab files; enter it with ``with``. ``mode`` overrides kube-proxy's mode on every node."""
-    return Lab(files, mode=mode)
+def open_lab(*files: PathLike, mode: str | None = None, vm: bool = False) -> Lab:
+    """A lab made of lab files; enter it with ``with``. ``mode`` overrides kube-proxy's mode on every node.
+
+    ``vm``: in a microVM. Without it, the lab is in one where this kernel lacks what it needs; then a note says so.
+    """
+    return Lab(files, mode=mode, vm=vm)
 
 
 class Lab:
@@ -31,9 +35,10 @@ class Lab:
     :class:`netlab.model.errors.MachineCannot` where the machine lacks what a lab needs.
     """
 
-    def __init__(self, files: Sequence[PathLike], mode: str | None = None) -> None:
+    def __init__(self, files: Sequence[PathLike], mode: str | None = None, *, vm: bool = False) -> None:
         self.files = [os.fspath(each) for each in files]
         self.mode = mode
+        self.vm = vm
         self.name = ""
         self.notes: list[Text] = []
         self._client: EngineClient | None = None
@@ -42,8 +47,10 @@ class Lab:
     def __enter__(self) -> Lab:
         sources = read_files(self.files)
         with ExitStack() as stack:
-            client = stack.enter_context(start_engine())
-            self.name, self.notes = client.load(sources, self.mode)
+            notes: list[Text] = []
+            engine = loaded_engine(sources, self.mode, notes.append, vm=self.vm)
+            client, loaded = stack.enter_context(engine)
+            self.name, self.notes = loaded.name, [*notes, *loaded.notes]
             client.start()
             self._client = client
             self._stack = stack.pop_all()
@@ -66,6 +73,21 @@ class Lab:
         """What the lab consists of."""
         result: dict[str, Any] = self.client.call("lab.describe")
         return result
+
+    def run(self, place: str, *command: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Run a command in the network namespace of a client, a node or a Pod ("[namespace/]pod").
+
+        Returns its exit status and what it wrote to standard output and standard error.
+        """
+        return self.client.execute(place, command, stdin)
+
+    def kill_proxy(self, node: str) -> None:
+        """End a node's kube-proxy with SIGKILL; what it programmed stays until :meth:`restart_proxy`."""
+        self.client.call("proxy.kill", node=node)
+
+    def restart_proxy(self, node: str, mode: str | None = None) -> None:
+        """Start a node's kube-proxy anew, in another mode if one is given; returns when it has programmed its node."""
+        self.client.call("proxy.restart", node=node, mode=mode)
 
     def walk(
         self,

@@ -16,7 +16,7 @@ from gui.walk.frame import FrameView
 from gui.walk.player import Player
 from gui.words.language import Language
 from netlab.model.keys import Origin
-from netlab.model.story import Names, action_text
+from netlab.model.story import Names, action_text, rule_text
 from netlab.model.text import Message, Text
 from netlab.model.walk import Walk
 
@@ -196,7 +196,7 @@ class _Page:
 
     def _rule(self) -> str:
         step, theme = self.step, self.theme
-        rule = f"-A {step.chain} {step.rule}" if step.rule is not None else f"{step.chain}"
+        rule = rule_text(step) or f"{step.chain}"
         table = f"{self._code(escape(f'{step.table} · {step.hook}'), theme.muted)}<br>" if step.table else ""
         body = f'<p style="margin:0; line-height:140%">{table}{self._code(escape(rule))}</p>'
         return self._section(RULE, body)

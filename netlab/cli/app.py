@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from netlab.cli.compare import compare_command
+from netlab.cli.execute import exec_command
 from netlab.cli.labs import down_command, ls_command, up_command
 from netlab.cli.output import as_format
+from netlab.cli.rules import explain_command, rules_command
 from netlab.cli.usage import bad_usage
 from netlab.cli.walk import as_seconds, walk_command
-from netlab.model.errors import EXIT_BAD_INPUT, EXIT_DONE
+from netlab.model.errors import EXIT_BAD_INPUT, EXIT_DONE, BadInput
 from netlab.model.text import Message, user_language
 
 HELP = Message(
@@ -46,6 +49,11 @@ HELP_PACKET = Message(
     zh="要构造的数据包，以 scapy 层表示：'IP()/TCP(dport=80, flags=\"S\")'。",
 )
 HELP_TIMEOUT = Message("cli.timeout", en="Seconds to wait for an answer.", zh="等待应答的秒数。")
+HELP_VM = Message(
+    "cli.vm",
+    en="Run the lab in a microVM. Without this it does where this kernel lacks what it needs.",
+    zh="在 microVM 中运行实验。不指定时，仅在当前内核缺少所需功能时才这样做。",
+)
 HELP_OUTPUT = Message("cli.output", en="table, json or yaml.", zh="table、json 或 yaml。")
 HELP_VERBOSE = Message("cli.verbose", en="Every step, with its evidence.", zh="显示每一步及其证据。")
 HELP_NAME = Message("cli.name", en="The lab's name.", zh="实验的名称。")
@@ -57,9 +65,48 @@ HELP_WALK = Message(
     en="Send one probe and show its way: where addresses changed, by which rule, and why.",
     zh="发送一个探测包并展示其路径：地址在哪里、被哪条规则、为何改写。",
 )
+HELP_MODES = Message("cli.modes", en="The modes to compare.", zh="要比较的模式。")
+HELP_COMPARE = Message(
+    "cli.compare",
+    en="Send the same probe in several modes, and show what differs and why.",
+    zh="在多种模式下发送同一探测包，展示差异及其原因。",
+)
+HELP_NODE = Message("cli.node", en="The node.", zh="节点。")
+HELP_DRY_RUN = Message(
+    "cli.dry-run",
+    en="Work the rules out from the files: without privileges, without a lab.",
+    zh="仅根据文件推算规则：无需权限，也不建立实验。",
+)
+HELP_RULES = Message(
+    "cli.rules",
+    en="Show what kube-proxy programs on a node; with -o json each rule with the field that caused it.",
+    zh="展示 kube-proxy 在节点上编程的内容；用 -o json 可看到每条规则及产生它的字段。",
+)
+HELP_EXPLAIN = Message(
+    "cli.explain",
+    en="Show all that a Service causes on a node, and which field caused it.",
+    zh="展示一个 Service 在节点上产生的全部条目，以及由哪个字段产生。",
+)
+HELP_FILES_SERVICE = Message(
+    "cli.files-service",
+    en="Lab files (YAML, - for standard input), then a Service: [namespace/]name.",
+    zh="实验文件 (YAML，- 表示标准输入)，最后是一个 Service：[命名空间/]名称。",
+)
+NEED_SERVICE = Message(
+    "cli.need-service",
+    en="lab files and, after them, a Service are needed: explain LAB.yaml SERVICE --node N",
+    zh="需要实验文件以及其后的一个 Service：explain LAB.yaml SERVICE --node N",
+)
 HELP_UP = Message(
     "cli.up", en="Build a lab and keep it running until interrupted.", zh="建立实验并保持运行，直到被中断。"
 )
+HELP_EXEC = Message(
+    "cli.exec",
+    en="Run a command in the network namespace of a node, a Pod or a client of a running lab.",
+    zh="在正在运行的实验中，于节点、Pod 或客户端的网络命名空间里运行命令。",
+)
+HELP_WHERE = Message("cli.where", en="LAB/node-a, or LAB/[namespace/]pod.", zh="LAB/node-a，或 LAB/[命名空间/]pod。")
+HELP_COMMAND = Message("cli.command", en="The command and its arguments.", zh="命令及其参数。")
 HELP_DOWN = Message("cli.down", en="End a running lab.", zh="结束正在运行的实验。")
 HELP_LS = Message("cli.ls", en="List running labs.", zh="列出正在运行的实验。")
 HELP_GUI = Message(
@@ -81,6 +128,7 @@ app = typer.Typer(
 )
 
 Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help=t(HELP_OUTPUT))]
+Vm = Annotated[bool, typer.Option("--vm", help=t(HELP_VM))]
 
 
 @app.command("walk", help=t(HELP_WALK))
@@ -93,11 +141,51 @@ def walk(
     pcap: Annotated[str | None, typer.Option("--pcap", metavar="F.pcapng", help=t(HELP_PCAP))] = None,
     packet: Annotated[str | None, typer.Option("--packet", metavar="LAYERS", help=t(HELP_PACKET))] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="S", help=t(HELP_TIMEOUT))] = "2",
+    vm: Vm = False,
     output: Output = "table",
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help=t(HELP_VERBOSE))] = False,
 ) -> None:
     seconds, form = as_seconds(timeout), as_format(output)
-    raise typer.Exit(walk_command(lab, sender, to, proto, mode, pcap, packet, seconds, form, verbose=verbose))
+    raise typer.Exit(walk_command(lab, sender, to, proto, mode, pcap, packet, seconds, form, vm=vm, verbose=verbose))
+
+
+@app.command("compare", help=t(HELP_COMPARE))
+def compare(
+    lab: Annotated[list[str], typer.Argument(metavar="LAB.yaml…", help=t(HELP_FILES), show_default=False)],
+    sender: Annotated[str, typer.Option("--from", metavar="WHO", help=t(HELP_FROM), show_default=False)],
+    to: Annotated[str, typer.Option("--to", metavar="ADDR:PORT", help=t(HELP_TO), show_default=False)],
+    proto: Annotated[str, typer.Option("--proto", help=t(HELP_PROTO))] = "tcp",
+    modes: Annotated[str, typer.Option("--modes", metavar="M,M…", help=t(HELP_MODES))] = "iptables,ipvs,nftables",
+    timeout: Annotated[str, typer.Option("--timeout", metavar="S", help=t(HELP_TIMEOUT))] = "2",
+    output: Output = "table",
+) -> None:
+    raise typer.Exit(compare_command(lab, sender, to, proto, modes, as_seconds(timeout), as_format(output)))
+
+
+@app.command("rules", help=t(HELP_RULES))
+def rules(
+    lab: Annotated[list[str], typer.Argument(metavar="LAB.yaml…|NAME", help=t(HELP_LAB), show_default=False)],
+    node: Annotated[str, typer.Option("--node", metavar="N", help=t(HELP_NODE), show_default=False)],
+    mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=t(HELP_DRY_RUN))] = False,
+    output: Output = "table",
+) -> None:
+    raise typer.Exit(rules_command(lab, node, mode, as_format(output), dry_run=dry_run))
+
+
+@app.command("explain", help=t(HELP_EXPLAIN))
+def explain(
+    lab: Annotated[
+        list[str], typer.Argument(metavar="LAB.yaml… SERVICE", help=t(HELP_FILES_SERVICE), show_default=False)
+    ],
+    node: Annotated[str, typer.Option("--node", metavar="N", help=t(HELP_NODE), show_default=False)],
+    mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
+    output: Output = "table",
+) -> None:
+    *files, service = lab
+    if not files:
+        raise BadInput(NEED_SERVICE())
+    raise typer.Exit(explain_command(files, service, node, mode, as_format(output)))
 
 
 @app.command("up", help=t(HELP_UP))
@@ -106,9 +194,18 @@ def up(
     mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="N", help=t(HELP_NAME))] = None,
     detach: Annotated[bool, typer.Option("--detach", help=t(HELP_DETACH))] = False,
+    vm: Vm = False,
     output: Output = "table",
 ) -> None:
-    raise typer.Exit(up_command(lab, mode, name, as_format(output), detach=detach))
+    raise typer.Exit(up_command(lab, mode, name, as_format(output), detach=detach, vm=vm))
+
+
+@app.command("exec", help=t(HELP_EXEC), context_settings={"ignore_unknown_options": True})
+def execute(
+    where: Annotated[str, typer.Argument(metavar="NAME/PLACE", help=t(HELP_WHERE), show_default=False)],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help=t(HELP_COMMAND), show_default=False)],
+) -> None:
+    raise typer.Exit(exec_command(where, command))
 
 
 @app.command("down", help=t(HELP_DOWN))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
@@ -11,8 +12,9 @@ from netlab.cli.cells import pad
 from netlab.cli.interrupts import Interrupted
 from netlab.cli.output import Format, console, print_note, print_value
 from netlab.engine import rendezvous
-from netlab.engine.client import connect_to, start_engine
+from netlab.engine.client import connect_to
 from netlab.engine.files import read_files
+from netlab.microvm.start import loaded_engine
 from netlab.model.errors import EXIT_DONE, BadInput, NetlabError
 from netlab.model.text import Message, user_language
 
@@ -44,19 +46,23 @@ COLUMNS = (
 )
 
 
-def up_command(lab: Sequence[str], mode: str | None, name: str | None, output: Format, *, detach: bool) -> int:
+def up_command(
+    lab: Sequence[str], mode: str | None, name: str | None, output: Format, *, detach: bool, vm: bool
+) -> int:
     """Build a lab; stay until interrupted, unless detached. Raises :class:`LabFailed` where the lab dies."""
     if name is not None:
         rendezvous.check_name(name)
     sources = read_files(lab)
     folder = rendezvous.directory()
-    with rendezvous.Listener(folder) as listener, start_engine(listener.socket, folder) as client:
+    with ExitStack() as stack:
+        listener = stack.enter_context(rendezvous.Listener(folder))
+        engine = loaded_engine(sources, mode, print_note, vm=vm, listener=listener.socket, folder=folder)
+        client, loaded = stack.enter_context(engine)
         listener.socket.close()
-        own_name, notes = client.load(sources, mode)
-        name = name or own_name
+        name = name or loaded.name
         listener.publish(name)
         client.call("engine.named", name=f"{name}{rendezvous.SUFFIX}")
-        for note in notes:
+        for note in loaded.notes:
             print_note(note)
         described = client.start() | {"name": name}
         if detach:

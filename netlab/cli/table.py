@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text as Styled
 
 from netlab.cli.cells import pad, wrap
-from netlab.model.story import MARKS, Names, Row, Told, action_text, duration_text, story, verdict_text
+from netlab.model.story import MARKS, Names, Row, Told, action_text, duration_text, rule_text, story, verdict_text
 from netlab.model.summaries import advice, round_trip_us, summary
 from netlab.model.text import Message, Text
 from netlab.model.walk import Step, Walk
@@ -163,7 +163,8 @@ class _Printer:
     def _below(self, row: Row) -> None:
         if self.verbose:
             action = self.say(action_text(row.step)) if row.step.hook is not None else ""
-            path = [f"-A {row.step.chain} {row.step.rule}"] if row.step.rule is not None else []
+            rule = rule_text(row.step)
+            path = [rule] if rule is not None else []
             lines = self._verbose_lines(row.step)
         else:
             action = self.say(row.action) if row.action is not None else ""

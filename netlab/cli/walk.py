@@ -8,8 +8,9 @@ from contextlib import ExitStack, contextmanager
 
 from netlab.cli.output import Format, console, print_note, print_value
 from netlab.engine import rendezvous
-from netlab.engine.client import EngineClient, connect_to, start_engine
+from netlab.engine.client import EngineClient, connect_to
 from netlab.engine.files import STANDARD_INPUT, OutputFile, read_files
+from netlab.microvm.start import loaded_engine
 from netlab.model.errors import EXIT_DONE, EXIT_NO, BadInput
 from netlab.model.text import Message, user_language
 from netlab.model.walk import Walk
@@ -28,6 +29,11 @@ MODE_OF_RUNNING = Message(
     "walk.mode-of-running",
     en="--mode cannot be given for a running lab: {name} runs in mode {mode}",
     zh="不能为正在运行的实验指定 --mode：{name} 以 {mode} 模式运行",
+)
+VM_OF_RUNNING = Message(
+    "walk.vm-of-running",
+    en="--vm cannot be given for a running lab: {name} stays where it is",
+    zh="不能为正在运行的实验指定 --vm：{name} 只能在原处运行",
 )
 
 
@@ -53,6 +59,7 @@ def walk_command(
     timeout: float,
     output: Format,
     *,
+    vm: bool,
     verbose: bool,
 ) -> int:
     """Exit status 0 where the probe was answered, 1 where not."""
@@ -63,7 +70,7 @@ def walk_command(
         file = OutputFile(pcap) if pcap is not None else None
         if file is not None:
             stack.callback(file.close)
-        client = stack.enter_context(lab_client(lab, mode))
+        client = stack.enter_context(lab_client(lab, mode, vm=vm))
         walk, capture = client.walk(sender, to, proto, packet, timeout, capture=file is not None, language=language)
         if file is not None:
             file.write(capture)
@@ -81,9 +88,14 @@ def print_result(walk: Walk, output: Format, language: str, *, verbose: bool) ->
 
 
 @contextmanager
-def lab_client(lab: Sequence[str], mode: str | None) -> Iterator[EngineClient]:
-    """A client of a lab that is up: one that runs already, by its name, or one made of files for this use only."""
+def lab_client(lab: Sequence[str], mode: str | None, *, vm: bool = False) -> Iterator[EngineClient]:
+    """A client of a lab that is up: one that runs already, by its name, or one made of files for this use only.
+
+    ``vm``: in a microVM, whatever the lab needs.
+    """
     if is_running_name(lab):
+        if vm:
+            raise BadInput(VM_OF_RUNNING(name=lab[0]))
         with connect_to(rendezvous.find(lab[0])) as client:
             if mode is not None:
                 running = client.call("lab.describe")
@@ -92,9 +104,8 @@ def lab_client(lab: Sequence[str], mode: str | None) -> Iterator[EngineClient]:
             yield client
         return
     sources = read_files(lab)
-    with start_engine() as client:
-        _, notes = client.load(sources, mode)
-        for note in notes:
+    with loaded_engine(sources, mode, print_note, vm=vm) as (client, loaded):
+        for note in loaded.notes:
             print_note(note)
         client.start()
         yield client

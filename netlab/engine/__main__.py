@@ -12,6 +12,7 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,11 +21,16 @@ from netlab.model import jsonrpc
 from netlab.model.errors import EXIT_MACHINE, NetlabError
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], *, own_users: bool = True, before_serving: Callable[[], None] = lambda: None) -> int:
+    """Be the engine, until it ends.
+
+    ``own_users``: see :func:`netlab.kernel.sandbox.enter`. ``before_serving`` is called once the fork servers are
+    there.
+    """
     frontend, listener, directory = (int(each) for each in [*arguments, "0", "0"][:3])
     first = socket.socket(fileno=frontend)
     try:
-        _run(first, listener, directory)
+        _run(first, listener, directory, own_users, before_serving)
     except NetlabError as error:
         _tell_failure(first, error)
         return EXIT_MACHINE
@@ -36,13 +42,15 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _run(first: socket.socket, listener: int, directory: int) -> None:
+def _run(
+    first: socket.socket, listener: int, directory: int, own_users: bool, before_serving: Callable[[], None]
+) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     was_root = os.geteuid() == 0
     code = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2]]
-    sandbox.enter(lambda pid: _tell_started(first, pid), code)
+    sandbox.enter(lambda pid: _tell_started(first, pid), code, own_users=own_users)
     try:
         # Pods come from a process that has loaded next to nothing: each of them costs what it touches.
         from netlab.node import pods
@@ -55,6 +63,8 @@ def _run(first: socket.socket, listener: int, directory: int) -> None:
 
         from netlab.engine.server import Engine
         from netlab.lab.lab import Zygotes
+
+        before_serving()
     except (ImportError, PermissionError):
         if was_root:
             sandbox.check_readable(code)

@@ -42,6 +42,15 @@ SILENT = Message(
 )
 
 
+class Loaded(msgspec.Struct, frozen=True):
+    """What an engine has read: the lab's name, what is worth telling, and which of the modes that the lab's proxies are
+    in the engine's kernel cannot do."""
+
+    name: str
+    notes: list[Text]
+    lacking: list[str]
+
+
 class EngineClient:
     """A connection to an engine. Calls block until they are answered; one caller at a time."""
 
@@ -138,11 +147,10 @@ class EngineClient:
 
     # What frontends do
 
-    def load(self, sources: Sequence[tuple[str, bytes]], mode: str | None) -> tuple[str, list[Text]]:
-        """Have files read: (name, contents) each. Returns the lab's name and what is worth telling."""
+    def load(self, sources: Sequence[tuple[str, bytes]], mode: str | None) -> Loaded:
+        """Have files read: (name, contents) each."""
         encoded = [{"name": _shown(name), "data": base64.b64encode(data).decode()} for name, data in sources]
-        result = self.call("lab.load", sources=encoded, mode=mode)
-        return result["name"], msgspec.convert(result["notes"], list[Text])
+        return msgspec.convert(self.call("lab.load", sources=encoded, mode=mode), Loaded)
 
     def start(self) -> dict[str, Any]:
         """Have the lab built; returns its description."""
@@ -177,6 +185,12 @@ class EngineClient:
             pieces.append(base64.b64decode(self.call("capture.read", offset=size)))
             size += len(pieces[-1])
         return msgspec.convert(result["walk"], Walk), b"".join(pieces)
+
+    def execute(self, place: str, command: Sequence[str], stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Run a command in a place's network namespace: its exit status and what it wrote to both outputs."""
+        encoded = base64.b64encode(stdin).decode()
+        result = self.call("lab.exec", place=place, command=list(command), stdin=encoded)
+        return result["status"], base64.b64decode(result["stdout"]), base64.b64decode(result["stderr"])
 
     def detach(self) -> None:
         """Have the engine go on when its frontends have gone."""
@@ -235,17 +249,19 @@ def _log_text(words: bytes, message: Message) -> Text:
     return message(path=path) if path is not None else NO_DETAILS()
 
 
-def start_engine(listener: socket.socket | None = None, folder: Path | None = None) -> EngineClient:
+def start_engine(
+    listener: socket.socket | None = None, folder: Path | None = None, process: EngineProcess | None = None
+) -> EngineClient:
     """Start an engine and be its first frontend.
 
-    ``listener`` and ``folder`` (where its socket has its name) let other frontends find it. Raises
-    :class:`MachineCannot` where the machine lacks what a sandbox needs.
+    ``listener`` and ``folder`` (where its socket has its name) let other frontends find it. ``process`` is what is to
+    be started, if not an ordinary engine. Raises :class:`MachineCannot` where the machine lacks what a sandbox needs.
     """
     try:
         ours, theirs = socket.socketpair()
     except OSError as error:
         raise MachineCannot(processes.CANNOT_START(error=error.strerror)) from error
-    process = EngineProcess()
+    process = process or EngineProcess()
     client = EngineClient(ours, process)
     try:
         with process.launched(theirs, listener, folder) as first:

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,10 +33,16 @@ CANNOT_START = Message(
 class EngineProcess:
     """An engine that this process has started, as its child (or, once detached, as nobody's).
 
-    ``pid`` is the lab's PID 1; 0 until that has told.
+    ``pid`` is the lab's PID 1; 0 until that has told. ``module`` is the Python module that the process runs: an
+    engine, or what stands for one. It gets the numbers of ``descriptors`` and ``words`` after what every engine gets.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, module: str = "netlab.engine", descriptors: Sequence[int] = (), words: Sequence[str] = ()
+    ) -> None:
+        self.module = module
+        self.descriptors = descriptors
+        self.words = words
         self.pid = 0
         self.detached = False
         self._log: int | None = None
@@ -66,17 +72,18 @@ class EngineProcess:
     def _spawn(
         self, connection: socket.socket, listener: socket.socket | None, folder: Path | None
     ) -> subprocess.Popen[bytes]:
-        inherited = [connection.fileno()]
+        own = [connection.fileno()]
         directory = None
         try:
             self._log = os.memfd_create("kube-netlab-engine.log", os.MFD_CLOEXEC)
             if listener is not None and folder is not None:
                 directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                inherited += [listener.fileno(), directory]
+                own += [listener.fileno(), directory]
+            numbers = [*own, *[0] * (3 - len(own)), *self.descriptors]
             return subprocess.Popen(
                 # -P: the user's folder may hold a socket.py.
-                [sys.executable, "-P", "-m", "netlab.engine", *(str(each) for each in inherited)],
-                pass_fds=inherited,
+                [sys.executable, "-P", "-m", self.module, *map(str, numbers), *self.words],
+                pass_fds=[*own, *self.descriptors],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,

@@ -19,12 +19,15 @@ import msgspec
 from netlab.cluster.store import Event, RevisionGone
 from netlab.engine.export import capture_file
 from netlab.engine.faults import as_error
+from netlab.kernel import ipvs
 from netlab.lab.lab import Lab, Zygotes
+from netlab.lab.proxies import ProxyProcess
 from netlab.model import jsonrpc
 from netlab.model.errors import EXIT_MACHINE, BadInput, LabFailed
 from netlab.model.text import Message
 from netlab.objects.yaml_source import Source
 
+IPVS = "ipvs"
 CHUNK = 512 * 1024
 LOG_LIMIT = 1024 * 1024
 STATUS_S = 1.0
@@ -50,15 +53,20 @@ Method = Callable[["Session", Mapping[str, Any]], Awaitable[Any]]
 
 
 class Session(asyncio.Protocol):
-    """One connection. ``node`` is set for the session of a node's proxy."""
+    """One connection. ``node`` is set for the session of a node's proxy, and ``process`` is that proxy."""
 
     def __init__(self, engine: Engine, node: str | None = None) -> None:
         self.engine = engine
         self.node = node
+        self.process: ProxyProcess | None = None
         self.transport: asyncio.Transport | None = None
         self._lines = jsonrpc.LineBuffer()
         self._tasks: set[asyncio.Task[None]] = set()
         self._end_watch: list[Callable[[], None]] = []
+
+    def belongs_to(self, node: str) -> None:
+        """The node's proxy of this moment has the other end."""
+        self.process = self.engine.lab.proxies.processes.get(node)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -138,13 +146,19 @@ class Engine:
             "lab.load": self._load,
             "lab.start": self._start,
             "lab.describe": self._describe,
+            "lab.exec": self._exec,
+            "lab.rules": self._rules,
             "lab.topology": self._topology,
             "lab.walk": self._walk,
             "capture.read": self._read_capture,
             "objects.list": self._list,
             "objects.watch": self._watch,
+            "proxy.kill": self._kill_proxy,
+            "proxy.restart": self._restart_proxy,
             "proxy.synced": self._proxy_synced,
             "proxy.failed": self._proxy_failed,
+            "proxy.complaint": self._proxy_complaint,
+            "proxy.connection": self._proxy_connection,
         }
 
     async def run(self, first: socket.socket, listener: socket.socket | None) -> None:
@@ -167,13 +181,13 @@ class Engine:
     def session_closed(self, session: Session) -> None:
         self._frontends.discard(session)
         if session.node is not None:
-            asyncio.get_running_loop().call_later(STATUS_S, self._proxy_left, session.node)
+            asyncio.get_running_loop().call_later(STATUS_S, self._proxy_left, session)
         elif not self._frontends and not self.detached:
             self._ending.set()
 
-    def _proxy_left(self, node: str) -> None:
+    def _proxy_left(self, session: Session) -> None:
         """A proxy's connection has closed: the fork server has told by now with which status, or has died itself."""
-        process = self.lab.proxies.processes.get(node)
+        process = session.process
         if process is not None and process.ended is None:
             self.lab.proxies.exited(process, EXIT_MACHINE)
 
@@ -228,7 +242,9 @@ class Engine:
         sources = [Source(each["name"], base64.b64decode(each["data"])) for each in params["sources"]]
         self.lab.load(sources, params.get("mode"))
         self.loaded = True
-        return {"name": self.lab.name, "notes": self.lab.notes}
+        modes = {config.proxy_mode for config in self.lab.configs.values()}
+        lacking = [mode for mode in modes if mode == IPVS and not ipvs.works()]
+        return {"name": self.lab.name, "notes": self.lab.notes, "lacking": lacking}
 
     async def _start(self, session: Session, params: Mapping[str, Any]) -> Any:
         """Build and start what was read; answers when all of it is up."""
@@ -250,6 +266,24 @@ class Engine:
     async def _topology(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
         return self.lab.topology
+
+    async def _exec(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """Run a command in a place; its outputs come in base64. A frontend that goes takes the command with it."""
+        self._need_lab()
+        stdin = base64.b64decode(params.get("stdin", ""))
+        running = asyncio.ensure_future(self.lab.execute(params["place"], params["command"], stdin))
+
+        def stop() -> None:
+            running.cancel()
+
+        session.on_close(stop)
+        done = await running
+        outputs = {"stdout": base64.b64encode(done.stdout).decode(), "stderr": base64.b64encode(done.stderr).decode()}
+        return {"status": done.status, **outputs}
+
+    async def _rules(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return await self.lab.rules(params["node"])
 
     async def _walk(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
@@ -296,9 +330,8 @@ class Engine:
         return {}
 
     def _told(self, session: Session, revision: int) -> None:
-        process = self.lab.proxies.processes.get(session.node) if session.node is not None else None
-        if process is not None:
-            process.told = max(process.told, revision)
+        if session.process is not None:
+            session.process.told = max(session.process.told, revision)
 
     # Proxies
 
@@ -307,12 +340,29 @@ class Engine:
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
         ours.setblocking(False)
-        task = loop.create_task(loop.connect_accepted_socket(lambda: Session(self, node), ours))
+        session = Session(self, node)
+        # The process that gets the other end is in the list when this runs.
+        loop.call_soon(session.belongs_to, node)
+        task = loop.create_task(loop.connect_accepted_socket(lambda: session, ours))
         task.add_done_callback(lambda done: done.exception())
         return theirs
 
+    async def _kill_proxy(self, session: Session, params: Mapping[str, Any]) -> None:
+        self._need_lab()
+        await self.lab.kill_proxy(params["node"])
+
+    async def _restart_proxy(self, session: Session, params: Mapping[str, Any]) -> None:
+        self._need_lab()
+        await self.lab.restart_proxy(params["node"], params.get("mode"))
+
     async def _proxy_synced(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.synced(params)
+
+    async def _proxy_complaint(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.complained(params)
+
+    async def _proxy_connection(self, session: Session, params: Mapping[str, Any]) -> None:
+        self.lab.proxies.connected(params)
 
     async def _proxy_failed(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.failed(params)

@@ -12,7 +12,17 @@ from ipaddress import ip_address
 from typing import Literal
 
 from netlab.kernel import nfnetlink
-from netlab.kernel.netlink import NLM_F_DUMP, NetlinkError, NetlinkSocket, attribute, attributes, messages, nested, u8
+from netlab.kernel.netlink import (
+    NLM_F_DUMP,
+    NetlinkError,
+    NetlinkSocket,
+    attribute,
+    attributes,
+    messages,
+    nested,
+    u8,
+    u32,
+)
 from netlab.model.records import ConntrackRecord, Loss, Tuple
 
 _SUBSYSTEM = nfnetlink.SUBSYSTEM_CONNTRACK
@@ -20,6 +30,8 @@ _NEW, _GET, _DELETE = 0, 1, 2
 _NLM_F_CREATE, _NLM_F_EXCL = 0x400, 0x200
 _ORIGINAL, _REPLY, _STATUS, _MARK, _ID = 1, 2, 3, 8, 12
 _TUPLE_IP, _TUPLE_PROTO = 1, 2
+_FILTER, _FILTER_ORIGINAL_FLAGS = 25, 1
+_FILTER_BY_PROTOCOL = 1 << 3
 _STATUS_BITS = {
     0: "EXPECTED",
     1: "SEEN_REPLY",
@@ -79,12 +91,20 @@ class ConntrackSocket:
                 records.append(_record(self.place, self._order, kind, message.body))
 
 
-def list_entries(netlink: NetlinkSocket, place: str, family: int) -> list[ConntrackRecord]:
-    """The table as it is now; ``family`` is 4 or 6."""
+def list_entries(
+    netlink: NetlinkSocket, place: str, family: int, *, protocol: int | None = None
+) -> list[ConntrackRecord]:
+    """The table as it is now; ``family`` is 4 or 6, ``protocol`` an IP protocol's number: its entries alone."""
     number = nfnetlink.NFPROTO_IPV4 if family == 4 else nfnetlink.NFPROTO_IPV6
     kind = nfnetlink.message_type(_SUBSYSTEM, _GET)
-    answers = netlink.exchange(kind, NLM_F_DUMP, nfnetlink.header(number), "list conntrack entries")
-    return [_record(place, order, "update", message.body) for order, message in enumerate(answers, 1)]
+    body = nfnetlink.header(number)
+    if protocol is not None:
+        # Kernels before 5.8 send everything all the same.
+        body += nested(_ORIGINAL, nested(_TUPLE_PROTO, u8(1, protocol)))
+        body += nested(_FILTER, u32(_FILTER_ORIGINAL_FLAGS, _FILTER_BY_PROTOCOL))
+    answers = netlink.exchange(kind, NLM_F_DUMP, body, "list conntrack entries")
+    records = [_record(place, order, "update", message.body) for order, message in enumerate(answers, 1)]
+    return [each for each in records if protocol is None or each.protocol == protocol]
 
 
 def delete_entry(netlink: NetlinkSocket, entry: ConntrackRecord) -> bool:

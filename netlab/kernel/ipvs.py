@@ -29,6 +29,7 @@ from netlab.kernel.netlink import (
     u32,
 )
 from netlab.model.errors import MachineCannot
+from netlab.model.records import IpvsRecord
 from netlab.model.text import Message
 
 UNSUPPORTED = Message(
@@ -81,6 +82,7 @@ _PROTOCOL_NAMES = {number: name for name, number in _PROTOCOLS.items()}
 _METHODS = {"Masq": 0, "Local": 1, "Tunnel": 2, "Route": 3, "Bypass": 4}
 
 _TABLE = Path("/proc/thread-self/net/ip_vs")
+_CONNECTIONS = Path("/proc/thread-self/net/ip_vs_conn")
 
 
 class ServerAddress(NamedTuple):
@@ -285,6 +287,51 @@ def parse_table(table: str) -> dict[ServerAddress, dict[Target, RealServer]]:
                 ip, port = _hexadecimal(words[1])
                 found[ServerAddress(words[0].lower(), ip, port)] = reals
     return found
+
+
+def connections(place: str) -> list[IpvsRecord]:
+    """The connections of the thread's network namespace, but for templates of persistence, which no packet has."""
+    return parse_connections(place, _CONNECTIONS.read_text())
+
+
+def parse_connections(place: str, table: str) -> list[IpvsRecord]:
+    """What /proc/net/ip_vs_conn says (ip_vs_conn_seq_show): addresses and ports in hexadecimal, IPv6 with colons."""
+    found = []
+    for number, line in enumerate(table.splitlines()[1:], 1):
+        protocol, *words = line.split()
+        client, virtual, real = (_connection_end(*words[start : start + 2]) for start in (0, 2, 4))
+        if not client.endswith(":0"):
+            identifier = f"ipvs:{place}#{number}"
+            found.append(IpvsRecord(identifier, place, protocol.lower(), client, virtual, real, words[6]))
+    return found
+
+
+def _connection_end(ip: str, port: str) -> str:
+    address = str(IPv6Address(ip)) if ":" in ip else socket.inet_ntoa(bytes.fromhex(ip))
+    return Target(address, int(port, 16)).text
+
+
+def works() -> bool:
+    """Whether the kernel has IPVS, and lets the caller configure it in the thread's network namespace.
+
+    Looked for in the list of all families: asked for by its name, a kernel that has it as a module would load it, and
+    then it is the whole host that has changed.
+    """
+    with NetlinkSocket(NETLINK_GENERIC) as netlink:
+        header = _HEADER.pack(_CTRL_GETFAMILY, _VERSION)
+        answers = netlink.exchange(_CTRL_ID, NLM_F_DUMP, header, "list the families of generic netlink")
+        families = [dict(attributes(each.body[_HEADER.size :])) for each in answers]
+    if not any(each.get(_CTRL_FAMILY_NAME) == b"IPVS\0" for each in families):
+        return False
+    with Ipvs() as ipvs:
+        try:
+            # Timeouts of 0 stay as they are; but only who may set them may say so.
+            ipvs.run([set_timeouts(Timeouts(0, 0, 0))])
+        except NetlinkError as error:
+            if error.errno == errno.EPERM:
+                return False
+            raise
+    return True
 
 
 def check_usable(scheduler: str) -> None:

@@ -33,6 +33,7 @@ NLA_TYPE_MASK = 0x3FFF
 
 SOL_NETLINK = 270
 NETLINK_ADD_MEMBERSHIP = 1
+NETLINK_DROP_MEMBERSHIP = 2
 NETLINK_EXT_ACK = 11
 NETLINK_CAP_ACK = 10
 _NLM_F_CAPPED = 0x100
@@ -149,8 +150,16 @@ class NetlinkSocket:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.bind((0, 0))
         for group in groups:
-            self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+            self.subscribe(group)
         self._sequence = 0
+
+    def subscribe(self, group: int) -> None:
+        """Be sent the events of a group from now on."""
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+
+    def unsubscribe(self, group: int) -> None:
+        """Be sent no more events of a group; those that wait to be read stay."""
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_DROP_MEMBERSHIP, group)
 
     def fileno(self) -> int:
         return self.socket.fileno()

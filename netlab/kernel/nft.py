@@ -10,6 +10,7 @@ from netlab.kernel.netlink import NLM_F_DUMP, attributes
 from netlab.kernel.nftables import GETTABLE
 
 NftFamily = Literal["ip", "ip6", "inet"]
+FAMILIES_OF_PROXY: tuple[NftFamily, NftFamily] = ("ip", "ip6")
 _TABLE_NAME = 1
 
 
@@ -23,6 +24,24 @@ def list_table(family: NftFamily, table: str, place: str) -> str | None:
     if table not in tables(family):
         return None
     return programs.run(["nft", "-j", "list", "table", family, table], place)
+
+
+def list_text(family: NftFamily, table: str, place: str) -> str:
+    """The table as nft prints it and takes it."""
+    return programs.run(["nft", "list", "table", family, table], place)
+
+
+def list_rules(family: str, table: str, place: str) -> dict[tuple[str, int], str]:
+    """The texts of a table's rules, as nft prints them, by chain and handle."""
+    found: dict[tuple[str, int], str] = {}
+    chain = ""
+    for line in programs.run(["nft", "-a", "-t", "list", "table", family, table], place).splitlines():
+        text, _, handle = line.strip().rpartition(" # handle ")
+        if text.startswith("chain ") and text.endswith("{"):
+            chain = text.removeprefix("chain ").removesuffix("{").strip()
+        elif text and handle.isdigit() and not text.endswith("{"):
+            found[chain, int(handle)] = text
+    return found
 
 
 def delete_table(family: NftFamily, table: str, place: str) -> None:

@@ -26,7 +26,8 @@ from netlab.kernel.netlink import (
 from netlab.model.rulebook import ChainInfo
 
 _SUBSYSTEM = nfnetlink.SUBSYSTEM_NFTABLES
-NEWTABLE, GETTABLE, DELTABLE, NEWCHAIN, GETCHAIN, NEWRULE, GETRULE, DELRULE, GETGEN = 0, 1, 2, 3, 4, 6, 7, 8, 16
+NEWTABLE, GETTABLE, DELTABLE, NEWCHAIN, GETCHAIN, DELCHAIN = 0, 1, 2, 3, 4, 5
+NEWRULE, GETRULE, DELRULE, DELSETELEM, GETGEN = 6, 7, 8, 14, 16
 MESSAGE_TRACE = nfnetlink.message_type(_SUBSYSTEM, 17)
 
 HOOKS = ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING")
@@ -196,7 +197,9 @@ def read_rule_set(netlink: NetlinkSocket) -> RuleSet:
         number = struct.unpack("!I", hook[1])[0]
         if number < len(HOOKS):
             priority = struct.unpack("!i", hook[2])[0]
-            base_chains[_key(message.body[0], values[1], values[3])] = ChainInfo(HOOKS[number], priority)
+            base_chains[_key(message.body[0], values[1], values[3])] = ChainInfo(
+                HOOKS[number], priority, nat=values.get(7) == b"nat\0"
+            )
     rules: dict[tuple[str, str, str], list[int]] = {}
     kind = nfnetlink.message_type(_SUBSYSTEM, GETRULE)
     for message in netlink.exchange(kind, NLM_F_DUMP, nfnetlink.header(), "list the rules"):

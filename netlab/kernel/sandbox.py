@@ -70,7 +70,7 @@ SETUP_FAILED = Message(
 )
 
 
-def enter(report_init: Callable[[int], None], readable: Iterable[Path] = ()) -> None:
+def enter(report_init: Callable[[int], None], readable: Iterable[Path] = (), *, own_users: bool = True) -> None:
     """Become the lab's PID 1; returns in that process only.
 
     The calling process calls ``report_init`` with the host's pid of the lab's PID 1 and exits with status 0. It is the
@@ -79,17 +79,20 @@ def enter(report_init: Callable[[int], None], readable: Iterable[Path] = ()) -> 
     ``readable`` are the paths that the program itself is read from. They are needed only when root starts the lab from
     where nobody else can read, see :func:`expose`.
 
+    Without ``own_users`` there is no user namespace, and root stays root: for a machine that is the lab's alone.
+
     Raises :class:`MachineCannot`, in the calling process or in the lab's PID 1, naming what is missing.
     """
     who = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
-    as_root = os.geteuid() == 0 and _is_mapped(OVERFLOW_ID)
+    as_root = own_users and os.geteuid() == 0 and _is_mapped(OVERFLOW_ID)
     limits = _limits()
     try:
         if as_root and (closed := _closed(readable, OVERFLOW_ID)):
             libc.unshare(libc.CLONE_NEWNS)
             libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
             expose(closed)
-        _enter_user_namespace(as_root)
+        if own_users:
+            _enter_user_namespace(as_root)
         libc.unshare(libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS)
     except OSError as error:
         words = os.strerror(error.errno or 0)

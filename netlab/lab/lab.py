@@ -12,19 +12,25 @@ from typing import Any
 import msgspec
 
 from netlab.cluster.store import Event, Store
-from netlab.lab.causes import causes_of, iptables_state
+from netlab.kernel import ipvs
+from netlab.kernel.nftables import PacketMatch
+from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.endpoints import EndpointSliceController
+from netlab.lab.execution import Executed, execute
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
+from netlab.lab.listing import listing
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
+from netlab.lab.programmed import NO_NODE
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
-from netlab.lab.resolve import Resolved, resolve
+from netlab.lab.resolve import BAD_MODE, Resolved, resolve
 from netlab.lab.rulebooks import Causes, RulebookReader
 from netlab.lab.who import Sender, find_sender
-from netlab.model.errors import LabFailed, MachineCannot
+from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
+from netlab.model.records import IpvsRecord, ProxyConnection
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
 from netlab.model.topology import Topology
@@ -34,26 +40,25 @@ from netlab.node.zygote import Spawned, Zygote
 from netlab.objects.endpointslice import EndpointSlice
 from netlab.objects.node import Node
 from netlab.objects.pod import Pod
-from netlab.objects.proxyconfig import KubeProxyConfiguration
+from netlab.objects.proxyconfig import MODES, KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
 from netlab.packets import reasons
 from netlab.packets.correlate import correlate
 from netlab.packets.craft import CraftedProbe, parse_expression, sctp_init
+from netlab.packets.headers import ACK, SYN, TCP
 from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
 from netlab.packets.targets import parse_target
-from netlab.proxy.family import Family, join_host_port
+from netlab.proxy.family import join_host_port
 
 SYNC_TIMEOUT_S = 60.0
+TCP_FLAGS_OFFSET = 13
+OPENINGS = (SYN, SYN | ACK)
+"""The flags of the first two segments of a TCP connection."""
 PODS_AT_ONCE = 16
 """Pods that are wired together, in few exchanges with the kernel, before their processes start."""
 
-NOT_YET = Message(
-    "lab.mode-not-here",
-    en="mode {mode} cannot be run here yet; this version programs nodes in mode iptables",
-    zh="目前还不能以 {mode} 模式运行；此版本以 iptables 模式对节点编程",
-)
 CANNOT_LISTEN = Message(
     "lab.cannot-listen",
     en="{pod} cannot listen on port {port}: {error}",
@@ -118,10 +123,9 @@ class Lab:
     def load(self, sources: Sequence[Source], mode: str | None = None) -> None:
         """Read and work out what is to be built; nothing is made. ``mode`` overrides every node's proxy mode.
 
-        Raises :class:`BadInput`, or :class:`MachineCannot` for what this machine cannot do.
+        Raises :class:`BadInput`.
         """
         resolved = resolve(read_input(sources), mode)
-        self._check_modes(resolved)
         self.resolved = resolved
         self.name, self.notes = resolved.name, resolved.notes
         self.configs, self.locator = resolved.configs, resolved.locator
@@ -161,11 +165,6 @@ class Lab:
         namespace = self.fabric.namespaces[setup.name]
         return self.observatory.add(setup.name, namespace, setup.interface_name, busy=setup.forwards)
 
-    def _check_modes(self, resolved: Resolved) -> None:
-        for config in resolved.configs.values():
-            if config.proxy_mode != "iptables":
-                raise MachineCannot(NOT_YET(mode=config.proxy_mode))
-
     def _watch_processes(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_reader(self.zygotes.pods.fileno(), self._read_zygote, self.zygotes.pods)
@@ -183,18 +182,52 @@ class Lab:
             process = group.by_number(event.number)
             if process is None:
                 continue
-            if isinstance(event, Spawned):
+            if isinstance(process, ProxyProcess):
+                if isinstance(event, Spawned):
+                    self.proxies.started(process, event.pid)
+                else:
+                    self.proxies.exited(process, event.status)
+            elif isinstance(event, Spawned):
                 process.pid = event.pid
-            elif isinstance(process, ProxyProcess):
-                self.proxies.exited(process, event.status)
             else:
                 process.ended = event.status
 
     def _start_proxies(self) -> None:
-        for node, config in self.configs.items():
-            with self.connect_proxy(node) as connection:
-                point = self.observatory.points[node]
-                self.proxies.start(node, point.namespace.descriptor, config, connection, point.shared)
+        for node in self.configs:
+            self._start_proxy(node)
+
+    def _start_proxy(self, node: str) -> None:
+        with self.connect_proxy(node) as connection:
+            point = self.observatory.points[node]
+            self.proxies.start(node, point.namespace.descriptor, self.configs[node], connection, point.shared)
+
+    async def kill_proxy(self, node: str) -> None:
+        """End a node's kube-proxy with SIGKILL, as a fault: what it programmed stays. Raises :class:`BadInput`."""
+        self._need_node(node)
+        await self.proxies.kill(node)
+
+    async def restart_proxy(self, node: str, mode: str | None = None) -> None:
+        """End a node's kube-proxy and start it anew, in another mode if one is given; returns when it has programmed
+        its node. Raises :class:`BadInput` for words that name nothing, :class:`LabFailed` where it cannot program."""
+        self._need_node(node)
+        if mode is not None and mode not in MODES:
+            raise BadInput(BAD_MODE(mode=mode, modes=", ".join(MODES)))
+        await self.proxies.kill(node)
+        if mode is not None:
+            self.configs = {**self.configs, node: msgspec.structs.replace(self.configs[node], mode=mode)}
+        # Also in the same mode: mode userspace has other ports then, and rules to them.
+        self._causes.pop(node, None)
+        self._start_proxy(node)
+        await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+
+    def _need_node(self, node: str) -> None:
+        if node not in self.configs:
+            raise BadInput(NO_NODE(name=node, nodes=", ".join(self.configs)))
+
+    async def execute(self, who: str, command: Sequence[str], stdin: bytes = b"") -> Executed:
+        """Run a command in the network namespace of a client, a node or a Pod. Raises :class:`BadInput`."""
+        sender = find_sender(who, self.topology, self._host_network)
+        return await execute(self.observatory.points[sender.place].namespace, command, stdin)
 
     def _start_host_network_pods(self, resolved: Resolved) -> None:
         nodes = {node.name: node for node in resolved.nodes}
@@ -304,11 +337,12 @@ class Lab:
         timeout: float,
     ) -> Walk:
         began = time.time_ns()
-        await self.observatory.begin(probe.matches(), {sender.place: probe.drops()})
+        await self.observatory.begin([*probe.matches(), *self._openings()], {sender.place: probe.drops()})
         try:
             outcome = await probe.run(timeout)
         finally:
             recorded = await self.observatory.end()
+            await _take_in()
         ended = time.time_ns()
         places = {record.place for record in recorded.traces} | {
             frame.place for frame in recorded.frames if frame.place in self.configs
@@ -324,6 +358,8 @@ class Lab:
                 frames=recorded.frames,
                 traces=recorded.traces,
                 conntrack=recorded.conntrack,
+                ipvs=self._ipvs_connections(),
+                proxied=self._proxied(began),
                 losses=recorded.losses,
                 rulebooks={place: self._rulebook(place) for place in places},
                 owners=self._owners(),
@@ -333,6 +369,38 @@ class Lab:
         )
         self.captured = Captured(walk, recorded, began, ended)
         return walk
+
+    async def rules(self, node: str) -> dict[str, Any]:
+        """A node's rules as the kernel has them: ``{"node", "mode", "text", "items": [{"family", "table", "chain",
+        "handle", "text", "origin"}]}``. Raises :class:`BadInput` where there is no such node."""
+        self._need_node(node)
+        async with self._walking:
+            await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+            mode = self.configs[node].proxy_mode
+            with self.observatory.points[node].namespace.entered():
+                text = listing(mode, node)
+            book = self._rulebook(node)
+        items = [{"family": family, **msgspec.to_builtins(rule)} for (family, _, _), rule in book.rules.items()]
+        return {"node": node, "mode": mode, "text": text, "items": items}
+
+    def _openings(self) -> list[PacketMatch]:
+        """What to trace besides the probe: with a proxy that opens connections of its own, all openings of such."""
+        if all(config.proxy_mode != "userspace" for config in self.configs.values()):
+            return []
+        return [PacketMatch(family, TCP, TCP_FLAGS_OFFSET, bytes([flags])) for family in (4, 6) for flags in OPENINGS]
+
+    def _proxied(self, began: int) -> list[ProxyConnection]:
+        """What proxies have joined since a time (wall clock, ns)."""
+        processes = self.proxies.processes.values()
+        return [each for process in processes for each in process.connections if each.time_ns >= began]
+
+    def _ipvs_connections(self) -> list[IpvsRecord]:
+        found: list[IpvsRecord] = []
+        for node, config in self.configs.items():
+            if config.proxy_mode == "ipvs":
+                with self.observatory.points[node].namespace.entered():
+                    found += ipvs.connections(node)
+        return found
 
     def _mode_words(self) -> str:
         """The proxy mode, or all modes where nodes differ."""
@@ -349,21 +417,19 @@ class Lab:
         config = self.configs.get(place)
         value = self.store.get(ObjectKey("Node", "", place))
         if config is None or value is None:
-            return {}
-        node = msgspec.convert(value, Node)
-        states = [
-            iptables_state(
-                family,
-                node,
-                config,
-                self.store.list("Service"),
-                self.store.list("EndpointSlice"),
-                self.topology.places[place].own_addresses(),
-            )
-            for family in Family
-        ]
+            return Causes()
+        ranges = [cidr for each in self.store.list("ServiceCIDR") for cidr in each["spec"]["cidrs"]]
+        world = NodeWorld(
+            node=msgspec.convert(value, Node),
+            config=config,
+            services=list(self.store.list("Service")),
+            slices=list(self.store.list("EndpointSlice")),
+            service_cidrs=ranges,
+            local_addresses=self.topology.places[place].own_addresses(),
+            portals=self.proxies.portals(place),
+        )
         locator = self.locator
-        causes = causes_of(states, locator.locate if locator is not None else lambda origin: origin)
+        causes = causes_of(world, locator.locate if locator is not None else lambda origin: origin)
         self._causes[place] = (self.store.revision, causes)
         return causes
 
@@ -387,13 +453,14 @@ class Lab:
         """What Service addresses stand for."""
         meanings: dict[str, Text] = {}
         nodes = [place for place in self.topology.places.values() if place.kind == "node"]
+        cluster_ip = reasons.CLUSTER_IP_ON_NODES if self._mode_words() == "ipvs" else reasons.CLUSTER_IP_OF
         for value in self.store.list("Service"):
             service = msgspec.convert(value, Service)
             name = ObjectKey("Service", service.metadata.namespace, service.metadata.name)
             spec = service.spec
             ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
             groups = (
-                (spec.cluster_ips or [spec.cluster_ip], reasons.CLUSTER_IP_OF),
+                (spec.cluster_ips or [spec.cluster_ip], cluster_ip),
                 (spec.external_ips, reasons.EXTERNAL_IP_OF),
                 (ingress, reasons.LOAD_BALANCER_IP_OF),
             )
@@ -420,3 +487,10 @@ class Lab:
             "services": len(list(self.store.list("Service"))),
             "notes": self.notes,
         }
+
+
+async def _take_in() -> None:
+    """Let the event loop read and handle what is in its sockets already: a proxy tells what it joined before it lets
+    an answer through."""
+    for _ in range(4):
+        await asyncio.sleep(0)

@@ -9,6 +9,7 @@ places at the same time.
 from __future__ import annotations
 
 import asyncio
+import errno
 import select
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from netlab.kernel import capture, nfnetlink, nftables
 from netlab.kernel.capture import CaptureRing
 from netlab.kernel.conntrack import ConntrackSocket
-from netlab.kernel.netlink import NetlinkSocket, Request
+from netlab.kernel.netlink import NetlinkError, NetlinkSocket, Request
 from netlab.kernel.netns import NetNamespace
 from netlab.kernel.nftables import PacketMatch
 from netlab.kernel.trace import TraceSocket
@@ -84,7 +85,15 @@ class Watchpoint:
 
     def trace(self, tracing: list[Request]) -> None:
         """Trace other packets from now on (see :func:`netlab.kernel.nftables.tracing`)."""
-        nftables.commit(self.control, tracing)
+        try:
+            nftables.commit(self.control, tracing)
+        except NetlinkError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            # Somebody has flushed the whole rule set of the place, and the lab's table with it.
+            nftables.make_trace_table(self.control)
+            self.commits += 1
+            nftables.commit(self.control, tracing)
         self.commits += 1
 
     def drain_frames(self) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import msgspec
 
 from netlab.model.errors import LabFailed
+from netlab.model.records import ProxyConnection
 from netlab.model.text import Message, Text
 from netlab.node import kube_proxy
 from netlab.node.zygote import Zygote
@@ -28,11 +32,14 @@ TOO_SLOW = Message(
     zh="{node} 上的 kube-proxy 在 {seconds} 秒内没有完成节点编程",
 )
 
+KEPT = 10_000
+"""Complaints and connections of one proxy that are remembered, the latest ones."""
+
 
 @dataclass
 class ProxyProcess:
     """One node's proxy. ``synced``: the revision that it has brought into the kernel; ``told``: the last revision that
-    it was sent."""
+    it was sent; ``complaints``: what it could not serve; ``connections``: what it joined in mode userspace."""
 
     node: str
     number: int
@@ -42,6 +49,8 @@ class ProxyProcess:
     ended: int | None = None
     failure: Text | None = None
     last_sync: Mapping[str, Any] = field(default_factory=dict)
+    complaints: deque[Text] = field(default_factory=lambda: deque(maxlen=KEPT))
+    connections: deque[ProxyConnection] = field(default_factory=lambda: deque(maxlen=KEPT))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -68,6 +77,22 @@ class ProxyProcesses:
         number = self.zygote.spawn(kube_proxy.KIND, given, [namespace, connection.fileno(), *kept])
         self.processes[node] = ProxyProcess(node, number)
 
+    async def kill(self, node: str) -> None:
+        """End a node's proxy with SIGKILL; returns when it has ended. What it has programmed stays."""
+        process = self.processes[node]
+        while process.pid is None and process.ended is None:
+            process.changed.clear()
+            await process.changed.wait()
+        if process.ended is None and process.pid is not None:
+            os.kill(process.pid, signal.SIGKILL)
+        while process.ended is None:
+            process.changed.clear()
+            await process.changed.wait()
+
+    def started(self, process: ProxyProcess, pid: int) -> None:
+        process.pid = pid
+        process.changed.set()
+
     def by_number(self, number: int) -> ProxyProcess | None:
         return next((each for each in self.processes.values() if each.number == number), None)
 
@@ -83,6 +108,19 @@ class ProxyProcesses:
         process = self.processes[report["node"]]
         process.failure = msgspec.convert(report["text"], Text)
         process.changed.set()
+
+    def complained(self, report: Mapping[str, Any]) -> None:
+        """A proxy says what it could not do; it goes on without."""
+        self.processes[report["node"]].complaints.append(msgspec.convert(report["text"], Text))
+
+    def connected(self, report: Mapping[str, Any]) -> None:
+        """A proxy in mode userspace has joined two connections, or could not, or they are over."""
+        self.processes[report["node"]].connections.append(msgspec.convert(report["record"], ProxyConnection))
+
+    def portals(self, node: str) -> Mapping[str, int]:
+        """Mode userspace: where the node's proxy listens, by Service port ("namespace/name:port/PROTOCOL")."""
+        process = self.processes.get(node)
+        return process.last_sync.get("portals", {}) if process is not None else {}
 
     def exited(self, process: ProxyProcess, status: int) -> None:
         process.ended = status

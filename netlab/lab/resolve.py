@@ -50,8 +50,8 @@ NO_FREE_ADDRESS = "no address of it is free for {owner}"
 
 BAD_MODE = Message(
     "resolve.bad-mode",
-    en='--mode: "{mode}" is none of {modes}',
-    zh='--mode："{mode}" 不是 {modes} 之一',
+    en='mode: "{mode}" is none of {modes}',
+    zh='mode："{mode}" 不是 {modes} 之一',
 )
 UNSCHEDULED = Message(
     "resolve.scheduled",
@@ -438,6 +438,7 @@ class _Resolver:
             self._lab_fault(invalid("spec.serviceCIDRs", cidrs, str(error)))
             return []
         self.result.allocators = allocators
+        self.result.objects.append(_service_cidr([str(each.network) for each in allocators.ranges]))
         values = []
         given = self.given.of_kind("Service")
         for each in sorted(given, key=lambda each: not _asks_for_address(each.value)):
@@ -551,6 +552,12 @@ def _candidates(service: Service, labelled: dict[_Label, list[Pod]]) -> list[Pod
 def _new_object(kind: str, namespace: str, name: str) -> Json:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}}
+
+
+def _service_cidr(cidrs: list[str]) -> Json:
+    """The object that an API server makes of its ranges at its first start."""
+    value = _new_object("ServiceCIDR", "", "kubernetes")
+    return {**value, "apiVersion": "networking.k8s.io/v1", "spec": {"cidrs": cidrs}}
 
 
 def _write_node(value: Json, node: NodePlan) -> None:

@@ -82,6 +82,41 @@ class ConntrackRecord(msgspec.Struct, frozen=True):
     mark: int = 0
 
 
+class ProxyConnection(msgspec.Struct, frozen=True):
+    """Two connections that a proxy process joined: what it accepted, and what it dialled for that.
+
+    ``accepted`` is as the proxy's socket has it (the client's address as source, the proxy's own as destination; the
+    client itself may have asked for another one, which conntrack tells); ``dialled`` has the node's address as source
+    and the endpoint as destination, and is null where nothing could be dialled. ``time_ns``: wall clock, when the
+    second connection was there (or given up, or both were over). ``tried``: endpoints that did not answer before.
+    ``service_port`` as "namespace/name:port", ``protocol`` as the IP protocol's number.
+    """
+
+    id: str
+    place: str
+    order: int
+    event: Literal["joined", "failed", "ended"]
+    time_ns: int
+    service_port: str
+    protocol: int
+    accepted: Tuple
+    dialled: Tuple | None
+    tried: tuple[str, ...] = ()
+
+
+class IpvsRecord(msgspec.Struct, frozen=True):
+    """A connection of IPVS, as its table had it at the end of the walk. Addresses are "A:P" or "[A6]:P"; ``state`` is
+    the kernel's word (ESTABLISHED, SYN_RECV, UDP, …)."""
+
+    id: str
+    place: str
+    protocol: str
+    client: str
+    virtual: str
+    real: str
+    state: str
+
+
 class Loss(msgspec.Struct, frozen=True):
     """Records that were made but could not be read in time: ``count`` is null where the kernel does not tell it."""
 

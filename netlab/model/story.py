@@ -26,6 +26,8 @@ NO_SNAT = Message("story.no-snat", en="no SNAT", zh="无 SNAT")
 UNCHANGED_ACTION = Message("story.action", en="{action}", zh="{action}")
 _ACTIONS = {
     "SNAT undone": Message("story.snat-undone", en="SNAT undone", zh="撤销 SNAT"),
+    "relayed": Message("story.relayed", en="RELAY", zh="转交"),
+    "closed": Message("story.closed", en="CLOSE", zh="关闭"),
     "DNAT undone": Message("story.dnat-undone", en="DNAT undone", zh="撤销 DNAT"),
     "changed": Message("story.changed", en="changed", zh="已改变"),
     "drop": Message("story.drop", en="DROP", zh="丢弃 (DROP)"),
@@ -43,6 +45,7 @@ MARKS: dict[Verdict, str] = {
 
 _DECISIONS = {
     "rule.node-port",
+    "rule.to-firewall",
     "rule.cluster-ip",
     "rule.external-ip",
     "rule.load-balancer-ip",
@@ -61,6 +64,10 @@ _TOLD_OF_FRAMES = {
     "walk.hops-used-up",
     "walk.nobody-speaks-it",
 }
+
+
+_BY_PROGRAM = ("relayed", "closed")
+IPTABLES_TABLES = ("raw", "mangle", "nat", "filter", "security")
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -94,9 +101,11 @@ class Names:
         return self._short.get(name, name)
 
     def where(self, step: Step) -> str:
-        """Place and hook, or place and interface."""
+        """Place and hook, or place and interface, or place and program."""
+        if step.action in _BY_PROGRAM:
+            return f"{self.place(step.place)} kube-proxy"
         if step.hook is not None:
-            table = f"{step.table} " if step.table else ""
+            table = f"{step.table} " if step.table in IPTABLES_TABLES else ""
             return f"{self.place(step.place)} {table}{step.hook}"
         return f"{self.place(step.place)} {step.interface}"
 
@@ -145,6 +154,13 @@ def action_text(step: Step) -> Text:
     return known() if known is not None else UNCHANGED_ACTION(action=step.action)
 
 
+def rule_text(step: Step) -> str | None:
+    """The rule as its tool writes it, with its chain; None for steps that are no rule's."""
+    if step.rule is None:
+        return None
+    return f"-A {step.chain} {step.rule}" if step.table in IPTABLES_TABLES else f"{step.chain}: {step.rule}"
+
+
 def story(walk: Walk) -> list[Row]:
     """The steps that matter, in their order."""
     rows: list[Row] = []
@@ -158,6 +174,8 @@ def story(walk: Walk) -> list[Row]:
 def _group_row(walk: Walk, group: Sequence[Step], before: Sequence[Row]) -> Row | None:
     """What a group of steps shows: frames where they arrive, hooks where something changed or ended."""
     first = group[0]
+    if first.action in _BY_PROGRAM:
+        return Row(first, action_text(first), told=_reason_of(first))
     if first.action == "sent" and first.hook is not None:
         return Row(first, told=_reason_of(first))
     if first.hook is None:
@@ -225,7 +243,7 @@ def _explanations(walk: Walk, group: Sequence[Step], key: Step) -> list[Told]:
             if step.reason is not None and step.reason.id in _DECISIONS:
                 told.append(Told(step.reason, step.origin))
     if key.reason is not None:
-        told.append(Told(key.reason, key.origin if key.action in ("drop", "reject") else None))
+        told.append(Told(key.reason, key.origin if key.action in ("drop", "reject", "IPVS") else None))
     return told
 
 
@@ -241,6 +259,8 @@ def _groups(steps: Iterable[Step]) -> list[list[Step]]:
             and last.hook == step.hook
             and (step.hook is not None or not (last.action == "sent" and step.action == "received"))
             and step.action != "unanswered"
+            and step.action not in _BY_PROGRAM
+            and last.action not in _BY_PROGRAM
             and not (last.hook is not None and (last.changed or last.action == "sent"))
         )
         if same:

@@ -89,8 +89,9 @@ REPLY_ASTRAY = Message(
 def summary(walk: Walk) -> Text:
     """What to remember of a walk: the source that the endpoint saw, and how often addresses were rewritten."""
     request = [step for step in walk.steps if step.direction == "request"]
-    dnat = sum("destination" in step.changed for step in request)
-    snat = sum("source" in step.changed for step in request)
+    translated = [step for step in request if step.action != "relayed"]
+    dnat = sum("destination" in step.changed for step in translated)
+    snat = sum("source" in step.changed for step in translated)
     in_part = any(gap.after <= len(request) for gap in walk.gaps) and walk.endpoint is not None
     counts = (COUNTS_AT_LEAST if in_part else COUNTS)(dnat=dnat, snat=snat)
     if walk.endpoint is None or not request:
@@ -167,6 +168,7 @@ _ERRORS = ("walk.answers-with-error", "walk.hops-used-up", "walk.nobody-speaks-i
 _REFUSALS = ("walk.resets", "walk.answers-with-error")
 _BY_REASON = {
     "rule.rejected-no-endpoints": NO_ENDPOINTS,
+    "ipvs.no-real-server": NO_ENDPOINTS,
     "rule.dropped-no-local": LOCAL_POLICY,
     "rule.dropped-firewall": SOURCE_RANGES,
 }

@@ -21,6 +21,7 @@ DETECT_LOCAL_MODES = ("BridgeInterface", "ClusterCIDR", "InterfaceNamePrefix", "
 SYNC_PERIOD = "30s"
 MIN_SYNC_PERIOD = "1s"
 CONFIG_SYNC_PERIOD = "15m0s"
+UDP_IDLE_TIMEOUT = "250ms"
 IPVS_SCHEDULERS = ("rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh")
 
 
@@ -100,8 +101,11 @@ class KubeProxyConfiguration(Object):
     oom_score_adj: int | None = None
     port_range: str = ""
     config_sync_period: str = CONFIG_SYNC_PERIOD
+    udp_idle_timeout: str = UDP_IDLE_TIMEOUT
+    """Mode userspace alone: how long a UDP flow lives without a datagram (gone with that mode in 1.26)."""
 
     def __post_init__(self) -> None:
+        self.udp_idle_timeout = _unless_zero(self.udp_idle_timeout, UDP_IDLE_TIMEOUT)
         self.config_sync_period = _unless_zero(self.config_sync_period, CONFIG_SYNC_PERIOD)
 
     @property
@@ -191,6 +195,7 @@ def _periods(config: KubeProxyConfiguration) -> list[FieldError]:
         ("nftables.syncPeriod", config.nftables.sync_period),
         ("nftables.minSyncPeriod", config.nftables.min_sync_period),
         ("configSyncPeriod", config.config_sync_period),
+        ("udpIdleTimeout", config.udp_idle_timeout),
         ("conntrack.tcpEstablishedTimeout", config.conntrack.tcp_established_timeout),
         ("conntrack.tcpCloseWaitTimeout", config.conntrack.tcp_close_wait_timeout),
         ("conntrack.udpTimeout", config.conntrack.udp_timeout),

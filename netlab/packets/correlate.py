@@ -8,15 +8,19 @@ time alone, never by addresses alone. Other traffic, retransmissions and trace n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from netlab.model.records import ProxyConnection
 from netlab.model.text import Message, Text
 from netlab.model.walk import Gap, Walk
 from netlab.packets import gaps
 from netlab.packets.evidence import conntrack_entry, records_of
+from netlab.packets.headers import Packet
 from netlab.packets.journey import Journey, journey
 from netlab.packets.neighbours import add_unanswered_question
 from netlab.packets.observation import Observation
 from netlab.packets.passes import HookPass, group_passes
+from netlab.packets.relay import relayed_at, second_probe, tell_opening, tell_return
 from netlab.packets.selection import Key, frame_sightings, reply_key, request_key
 from netlab.packets.steplist import Context, StepList
 from netlab.packets.steps import add_steps
@@ -73,21 +77,33 @@ def correlate(seen: Observation) -> Walk:
     passes = group_passes(seen.traces, seen.rulebooks)
     asked = request_key(seen, sightings, passes)
     requests = _journey(seen, sightings, passes, asked)
-    replies = _journey(seen, sightings, passes, reply_key(seen, sightings, passes, asked))
+    relayed = relayed_at(seen, requests.visits)
+    second = _second_way(seen, sightings, passes, relayed)
+    # What a proxy hands on carries the probe's own contents, and is no answer to it.
+    own = second.keys if second is not None else ()
+    others = [each for each in sightings if each.packet.key not in own]
+    passed = [each for each in passes if each.packet.key not in own]
+    replies = _journey(seen, sightings, passes, reply_key(seen, others, passed, asked))
     found = StepList(
         Context(
             origin=seen.origin,
             topology=seen.topology,
             rulebooks=seen.rulebooks,
-            translations=Translations(seen.conntrack),
+            translations=Translations(seen.conntrack, seen.ipvs),
             start_ns=_start(seen, [*requests.visits, *replies.visits]),
             meanings=seen.meanings,
         )
     )
     _tell_request(seen, found, requests, replies)
+    if relayed is not None:
+        _tell_relayed(found, relayed, requests.visits[-1].last_packet(), second)
     _tell_reply(seen, found, requests, replies)
     verdict = verdict_of(seen, replies.visits, found.steps)
-    endpoint, seen_by = endpoint_of(seen, requests.visits, replies.visits, verdict)
+    if verdict == "answered" and relayed is not None and relayed.dialled is None:
+        # The proxy took the connection and closed it: nobody has answered.
+        verdict = "refused"
+    last = second or _Way(seen, requests, replies)
+    endpoint, seen_by = endpoint_of(last.seen, last.requests.visits, last.replies.visits, verdict)
     all_gaps = [*found.gaps, *_losses(seen, len(found.steps))]
     steps = tuple(found.steps)
     return Walk(
@@ -101,6 +117,48 @@ def correlate(seen: Observation) -> Walk:
         conntrack=tuple(conntrack_entry(record) for record in found.used_entries.values()),
         records=records_of(seen, steps),
     )
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One connection's request and reply. ``seen`` has its mark and its socket's addresses."""
+
+    seen: Observation
+    requests: Journey
+    replies: Journey
+    keys: tuple[Key, ...] = ()
+
+
+def _second_way(
+    seen: Observation,
+    sightings: Sequence[FrameSighting],
+    passes: Sequence[HookPass],
+    relayed: ProxyConnection | None,
+) -> _Way | None:
+    """The connection that a proxy opened for the probe's."""
+    if relayed is None or relayed.dialled is None:
+        return None
+    inner = second_probe(seen, relayed, sightings, passes)
+    if inner is None:
+        return None
+    asked = request_key(inner, sightings, passes)
+    answer = reply_key(inner, sightings, passes, asked)
+    keys = tuple(each for each in (asked, answer) if each is not None)
+    return _Way(inner, _journey(seen, sightings, passes, asked), _journey(seen, sightings, passes, answer), keys)
+
+
+def _tell_relayed(found: StepList, relayed: ProxyConnection, taken: Packet, second: _Way | None) -> None:
+    """What the proxy did with the packet ``taken``, and the way of its own connection to the endpoint and back."""
+    tell_opening(found, relayed, taken)
+    if relayed.dialled is None:
+        return
+    if second is None:
+        found.gap(NO_REQUEST(place=relayed.place))
+        return
+    _tell_request(second.seen, found, second.requests, second.replies)
+    _tell_reply(second.seen, found, second.requests, second.replies)
+    if second.replies.visits:
+        tell_return(found, relayed, taken)
 
 
 def _start(seen: Observation, visits: Sequence[Visit]) -> int:
@@ -144,7 +202,7 @@ def _tell_request(seen: Observation, found: StepList, requests: Journey, replies
     add_steps(found, requests.visits, "request")
     last = requests.visits[-1]
     asked_on = add_unanswered_question(seen, found, last)
-    explained = asked_on is not None
+    explained = asked_on is not None or (bool(found.steps) and found.steps[-1].action == "reject")
     if replies.visits:
         # Routing makes an error where the packet that it quotes ended.
         first = replies.visits[0]

@@ -62,4 +62,26 @@ def records_of(seen: Observation, steps: Sequence[Step]) -> dict[str, dict[str, 
                 "status": list(record.status),
                 "mark": record.mark,
             }
+    for joined in seen.proxied:
+        if joined.id in wanted:
+            accepted, dialled = texts(joined.accepted), texts(joined.dialled) if joined.dialled is not None else None
+            records[joined.id] = {
+                "time": joined.time_ns,
+                "place": joined.place,
+                "event": joined.event,
+                "service_port": joined.service_port,
+                "accepted": {"source": accepted[0], "destination": accepted[1]},
+                "dialled": {"source": dialled[0], "destination": dialled[1]} if dialled is not None else None,
+                "tried": list(joined.tried),
+            }
+    for connection in seen.ipvs:
+        if connection.id in wanted:
+            records[connection.id] = {
+                "place": connection.place,
+                "protocol": connection.protocol,
+                "client": connection.client,
+                "virtual": connection.virtual,
+                "real": connection.real,
+                "state": connection.state,
+            }
     return records

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
 from netlab.model.topology import Place, Topology
+from netlab.packets.balancing import IPVS_PRIORITIES, refusing_server
 from netlab.packets.passes import TRACE_TABLE
 from netlab.packets.runs import STAGES
 from netlab.packets.visits import END_HOSTS, LOOPBACK, FrameSighting, Visit, interface_of
@@ -63,7 +64,11 @@ NAT_NOT_ASKED = Message(
     zh="在 {place} 的 {hook} 中没有观察到对 nat 表规则的查询：连接跟踪已知该连接或未跟踪它，或者缺少记录。",
 )
 
-_PATHS = {"in": ("PREROUTING", "INPUT"), "through": ("PREROUTING", "FORWARD", "POSTROUTING")}
+_PATHS = {
+    "in": ("PREROUTING", "INPUT"),
+    "through": ("PREROUTING", "FORWARD", "POSTROUTING"),
+    "turned": ("PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"),
+}
 
 
 def gap_before(visit: Visit, before: Visit | None, topology: Topology) -> Text | None:
@@ -208,7 +213,10 @@ def hook_gaps(visit: Visit, topology: Topology, book: Rulebook | None, asked_in:
     for hook, chain in expected:
         if chain in seen:
             continue
-        if chain[1] != "nat":
+        if visit.turned and hook == "OUTPUT" and book.base_chains[chain].nat:
+            # Asked once in PREROUTING: where IPVS sends the packet on, its destination is settled.
+            continue
+        if not book.base_chains[chain].nat:
             yield CHAIN_UNSEEN(place=visit.place, hook=hook, table=chain[1])
         elif hook in asked_in and not (visit.incoming and visit.incoming[0].frame.interface == LOOPBACK):
             yield NAT_NOT_ASKED(place=visit.place, hook=hook)
@@ -217,14 +225,18 @@ def hook_gaps(visit: Visit, topology: Topology, book: Rulebook | None, asked_in:
 def _expected_chains(visit: Visit, topology: Topology, book: Rulebook) -> Iterator[tuple[str, tuple[str, str, str]]]:
     """Base chains on the packet's way, in the order of passing, up to where it was dropped."""
     families = ("inet", "ip" if visit.first_packet().family == 4 else "ip6")
-    dropped = next((each for each in visit.passes if each.dropped), None)
+    last = next(((each.hook, each.priority) for each in visit.passes if each.dropped), None)
+    if last is None and refusing_server(visit, book) is not None:
+        last = visit.passes[-1].hook, IPVS_PRIORITIES[visit.passes[-1].hook]
     for hook in _hooks_on_way(visit, topology):
         chains = [(info, key) for key, info in book.base_chains.items() if info.hook == hook and key[0] in families]
         for info, key in sorted(chains, key=lambda each: each[0].priority):
-            if dropped is not None:
-                if STAGES[hook] > STAGES[dropped.hook]:
+            if visit.turned and hook == "INPUT" and info.priority > IPVS_PRIORITIES[hook]:
+                continue
+            if last is not None:
+                if STAGES[hook] > STAGES[last[0]]:
                     return
-                if hook == dropped.hook and info.priority > dropped.priority:
+                if hook == last[0] and info.priority > last[1]:
                     return
             yield hook, key
 
@@ -233,6 +245,8 @@ def _hooks_on_way(visit: Visit, topology: Topology) -> Iterable[str]:
     place = topology.places.get(visit.place)
     if is_born_in(visit, topology):
         return ("OUTPUT", "POSTROUTING")
+    if visit.turned:
+        return _PATHS["turned"]
     if visit.passed("INPUT"):
         return _PATHS["in"]
     if place is None or not _reaches_ip(visit, place):

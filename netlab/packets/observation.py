@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from netlab.model.records import ConntrackRecord, Frame, Loss, TraceRecord
+from netlab.model.records import ConntrackRecord, Frame, IpvsRecord, Loss, ProxyConnection, TraceRecord
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Text
 from netlab.model.topology import Topology
@@ -109,6 +109,8 @@ class Observation:
     frames: Sequence[Frame]
     traces: Sequence[TraceRecord]
     conntrack: Sequence[ConntrackRecord]
+    ipvs: Sequence[IpvsRecord] = ()
+    proxied: Sequence[ProxyConnection] = ()
     losses: Sequence[Loss] = ()
     rulebooks: Mapping[str, Rulebook] = field(default_factory=dict)
     owners: Mapping[str, EndpointOwner] = field(default_factory=dict)

@@ -27,6 +27,7 @@ class HookPass:
     """A packet's way through one base chain and the chains it jumped to; ``packet`` is what it was on entering.
 
     ``complete`` is false where records are known to be missing. ``hook`` is empty where nobody knows the chain's hook.
+    ``nat``: only the first packet of a connection comes to the chain.
     """
 
     place: str
@@ -35,6 +36,7 @@ class HookPass:
     packet: Packet
     records: tuple[TraceRecord, ...]
     complete: bool
+    nat: bool = False
 
     @property
     def chain(self) -> tuple[str, str, str]:
@@ -76,7 +78,7 @@ def group_passes(records: Sequence[TraceRecord], rulebooks: Mapping[str, Ruleboo
 _Certain = Mapping[tuple[str, str, str], list[int]]
 """The positions of rules that match every packet, by family, table and chain."""
 
-_MATCHES_ALL = re.compile(r'(?:-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) )?-[jg] ')
+_MATCHES_ALL = re.compile(r'(?:-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) )?-[jg] |(?:jump|goto) ')
 
 
 def _certain_rules(records: Sequence[TraceRecord], rulebooks: Mapping[str, Rulebook]) -> dict[str, _Certain]:
@@ -160,4 +162,5 @@ def _hook_pass(group: _Group, book: Rulebook | None) -> HookPass | None:
     name = first.chain.upper()
     hook, priority = (base.hook, base.priority) if base is not None else (name if name in HOOKS else "", 0)
     complete = group.ended and not group.skipped
-    return HookPass(first.place, hook, priority, packet, tuple(group.records), complete)
+    nat = base is not None and base.nat
+    return HookPass(first.place, hook, priority, packet, tuple(group.records), complete, nat)

@@ -6,11 +6,7 @@ before PREROUTING, SNAT whenever nodes differ): the texts say what the kernel di
 
 from __future__ import annotations
 
-import re
-
-from netlab.model.rulebook import RuleEntry
-from netlab.model.text import Message, Text
-from netlab.model.walk import Changed, host_of
+from netlab.model.text import Message
 
 SENT = Message(
     "walk.sent",
@@ -26,6 +22,11 @@ CLUSTER_IP_OF = Message(
     "address.cluster-ip",
     en="the clusterIP of {service}, which exists in rules only",
     zh="{service} 的 clusterIP，它只存在于规则中",
+)
+CLUSTER_IP_ON_NODES = Message(
+    "address.cluster-ip-on-nodes",
+    en="the clusterIP of {service}, which every node has on kube-ipvs0",
+    zh="{service} 的 clusterIP，每个节点的 kube-ipvs0 上都有它",
 )
 NODE_PORT_OF = Message(
     "address.node-port",
@@ -266,6 +267,44 @@ DROPPED_LOCALNET = Message(
     en="A packet to 127.0.0.0/8 came from elsewhere: this guard closes what route_localnet would open.",
     zh="发往 127.0.0.0/8 的数据包来自别处：这条防护规则堵住 route_localnet 打开的口子。",
 )
+REMEMBERED = Message(
+    "rule.remembered",
+    en="sessionAffinity is ClientIP: the client is noted down, so that it comes to this endpoint again.",
+    zh="sessionAffinity 为 ClientIP：记下该客户端，以便它下次仍到达此端点。",
+)
+PICKED_AND_TRANSLATED = Message(
+    "rule.picked-and-translated",
+    en="One of {count} endpoints, each picked with the same chance ({chance}), and one DNAT, straight from {old} to "
+    "{new}; the clusterIP is no stop on the way.",
+    zh="{count} 个端点之一，各端点被选中的概率相同 ({chance})；一次 DNAT，从 {old} 直接改写为 {new}，"
+    "中途不经过 clusterIP。",
+)
+HAIRPIN_MASQUERADED = Message(
+    "rule.masq-hairpin-now",
+    en="SNAT to {new}, because the chosen endpoint is the sender itself: without it the Pod would get a packet from "
+    "its own address.",
+    zh="SNAT 为 {new}，因为选中的端点就是发送者自己：否则 Pod 会收到来自自身地址的数据包。",
+)
+TO_FIREWALL = Message(
+    "rule.to-firewall",
+    en="{service} has loadBalancerSourceRanges: the source is compared with them next.",
+    zh="{service} 设置了 loadBalancerSourceRanges：接下来比对源地址。",
+)
+TO_REJECT = Message(
+    "rule.to-reject",
+    en="{service} has no endpoints that may be used for this: the packet is refused next.",
+    zh="{service} 没有可用于此流量的端点：接下来拒绝该数据包。",
+)
+REJECTED_WRONG_PORT = Message(
+    "rule.rejected-wrong-port",
+    en="The destination is a clusterIP, but its Service has no such port: the node answers with {answer} at once.",
+    zh="目标是 clusterIP，但其 Service 没有此端口：节点立即以 {answer} 应答。",
+)
+DROPPED_NO_SERVICE = Message(
+    "rule.dropped-no-service",
+    en="The destination is in the cluster's range for Services, and no Service has it.",
+    zh="目标属于集群的 Service 网段，但没有任何 Service 使用该地址。",
+)
 DROPPED_BY_RULE = Message("rule.dropped", en="The rule drops the packet.", zh="该规则丢弃数据包。")
 REJECTED_BY_RULE = Message("rule.rejected", en="The rule rejects the packet.", zh="该规则拒绝数据包。")
 DROPPED_BY_POLICY = Message(
@@ -294,148 +333,3 @@ UNEXPLAINED = Message(
     en="The address changed here, but what changed it was not observed.",
     zh="地址在这里发生了变化，但没有观察到是什么改变了它。",
 )
-
-_TARGET = re.compile(r"(?:^| )-[jg] (\S+)")
-_COMMENT = re.compile(r'--comment (?:"((?:[^"\\]|\\.)*)"|(\S+))')
-_SERVICE_COMMENT = re.compile(r"^(\S+/\S+?)(?: .*)?$")
-
-
-def rule_target(text: str) -> str | None:
-    """What follows -j or -g in a rule."""
-    match = _TARGET.search(_COMMENT.sub("", text))
-    return match.group(1) if match else None
-
-
-_TRANSLATING: dict[str, Changed] = {
-    "DNAT": "destination",
-    "REDIRECT": "destination",
-    "SNAT": "source",
-    "MASQUERADE": "source",
-}
-
-
-def translated_part(rule: RuleEntry) -> Changed | None:
-    """Which address a rule rewrites, if it is one that does."""
-    return _TRANSLATING.get(rule_target(rule.text) or "")
-
-
-def promised_destination(text: str) -> str | None:
-    """Where a DNAT rule leads, if its text leaves no choice."""
-    match = re.search(r"--to-destination (\S+)(?: |$)(?!.*--random)", text)
-    if match is None or "-" in match.group(1):
-        return None
-    return match.group(1)
-
-
-def mark_of(text: str) -> str:
-    """What a MARK rule sets."""
-    match = re.search(r"--set-x?mark (\S+)", text)
-    return match.group(1) if match else "?"
-
-
-def explain_translation(rule: RuleEntry, part: Changed, old: str, new: str | None, interface: str | None) -> Text:
-    """What a rule did that made ``new`` of ``old`` (None: not observed), the packet leaving by ``interface``."""
-    target = rule_target(rule.text)
-    if new is None:
-        return TRANSLATES()
-    if part == "destination":
-        if target == "REDIRECT":
-            return REDIRECTED(old=old, new=new)
-        return DNAT(old=old, new=new) if rule.chain.startswith("KUBE-SEP-") else USER_DNAT(old=old, new=new)
-    if target == "SNAT":
-        return USER_SNAT(new=new)
-    if host_of(new) == host_of(old):
-        return MASQUERADE_UNCHANGED()
-    return MASQUERADE(new=host_of(new), interface=interface or "?")
-
-
-def service_of_rule(rule: RuleEntry) -> str:
-    """The Service that a rule is about: from its cause, else from its comment, else the chain's name."""
-    if rule.origin is not None and rule.origin.object.startswith("Service "):
-        return rule.origin.object
-    match = _COMMENT.search(rule.text)
-    if match and (name := _SERVICE_COMMENT.match(match.group(1) or match.group(2))):
-        return f"Service {name.group(1).partition(':')[0]}"
-    return rule.chain
-
-
-def explain_rule(rule: RuleEntry, hook: str, source: str) -> Text | None:
-    """Why kube-proxy's rule matched a packet from ``source``; None for rules that are not kube-proxy's.
-
-    Rules that change addresses are explained where the change is known (:data:`DNAT`, :data:`MASQUERADE`).
-    """
-    target = rule_target(rule.text) or ""
-    chain = rule.chain
-    if target in ("DROP", "REJECT"):
-        return _explain_refusal(rule, target)
-    if target == "KUBE-SERVICES" and rule.table == "nat":
-        return TO_SERVICES() if hook == "PREROUTING" else TO_SERVICES_LOCAL()
-    if target == "KUBE-NODEPORTS" and rule.table == "nat":
-        return TO_NODEPORTS()
-    if chain == "KUBE-SERVICES":
-        return _explain_dispatch(rule)
-    if chain == "KUBE-NODEPORTS" and rule.table == "nat":
-        match = re.search(r"--dport (\d+)", rule.text)
-        return NODE_PORT(port=match.group(1) if match else "?", service=service_of_rule(rule))
-    if target == "KUBE-MARK-MASQ":
-        return _explain_mark(rule, source)
-    if chain == "KUBE-MARK-MASQ":
-        return SETS_MARK(mark=mark_of(rule.text).partition("/")[0])
-    if chain.startswith("KUBE-FW-") and target:
-        return SOURCE_ALLOWED()
-    if chain.startswith("KUBE-EXT-"):
-        if "--src-type LOCAL" in rule.text or " -s " in f" {rule.text}" or " -i " in f" {rule.text}":
-            return SHORT_CIRCUIT()
-        return POLICY_CHAIN(which=POLICY_LOCAL() if target.startswith("KUBE-SVL-") else POLICY_ALL())
-    if target.startswith("KUBE-SEP-"):
-        return _explain_choice(rule)
-    if chain == "KUBE-POSTROUTING":
-        return NOT_MARKED() if target == "RETURN" else CLEARS_MARK() if target == "MARK" else None
-    if chain == "KUBE-FORWARD":
-        return FORWARD_MARKED() if "-m mark" in rule.text else FORWARD_ESTABLISHED()
-    return None
-
-
-def _explain_dispatch(rule: RuleEntry) -> Text | None:
-    service = service_of_rule(rule)
-    for words, message in (
-        ("cluster IP", CLUSTER_IP),
-        ("external IP", EXTERNAL_IP),
-        ("loadbalancer IP", LOAD_BALANCER_IP),
-    ):
-        if words in rule.text:
-            return message(service=service)
-    return None
-
-
-def _explain_mark(rule: RuleEntry, source: str) -> Text | None:
-    if rule.chain.startswith("KUBE-SEP-"):
-        return MASQ_HAIRPIN()
-    if rule.chain.startswith("KUBE-EXT-"):
-        return MASQ_LOCAL_SOURCE() if "--src-type LOCAL" in rule.text else MASQ_EXTERNAL()
-    match = re.match(r"! -s (\S+)|.*! -i (\S+)", rule.text)
-    if match is None:
-        return MASQ_ALL()
-    field = rule.origin.field if rule.origin is not None else "detectLocalMode"
-    return MASQ_NOT_LOCAL(source=source, local=match.group(1) or match.group(2), field=field)
-
-
-def _explain_choice(rule: RuleEntry) -> Text:
-    if "-m recent" in rule.text:
-        return STICKY()
-    return ONLY_ENDPOINT() if rule.choices <= 1 else PICKED(count=rule.choices, chance=f"1/{rule.choices}")
-
-
-def _explain_refusal(rule: RuleEntry, target: str) -> Text:
-    if "has no endpoints" in rule.text:
-        match = re.search(r"--reject-with (\S+)", rule.text)
-        return REJECTED_NO_ENDPOINTS(service=service_of_rule(rule), answer=match.group(1) if match else "RST")
-    if "has no local endpoints" in rule.text:
-        return DROPPED_NO_LOCAL(service=service_of_rule(rule))
-    if rule.chain == "KUBE-PROXY-FIREWALL":
-        return DROPPED_FIREWALL(service=service_of_rule(rule))
-    if rule.chain == "KUBE-FIREWALL":
-        return DROPPED_LOCALNET()
-    if "--ctstate INVALID" in rule.text:
-        return DROPPED_INVALID()
-    return DROPPED_BY_RULE() if target == "DROP" else REJECTED_BY_RULE()

@@ -79,6 +79,9 @@ def _goes_on(last: HookPass, new: HookPass) -> bool:
     if not last.hook or not new.hook:
         return False
     counted = last.packet.hops - new.packet.hops
+    if new.hook == "OUTPUT" and last.hook in ("INPUT", "OUTPUT") and last.packet.destination != new.packet.destination:
+        # IPVS has sent it on (ip_vs_nat_xmit in net/netfilter/ipvs/ip_vs_xmit.c), and counted its hops down.
+        return counted in (0, 1)
     if last.hook == new.hook:
         return counted == 0 and new.priority >= last.priority
     if last.hook == "PREROUTING" and new.hook in ("FORWARD", "POSTROUTING"):
@@ -95,7 +98,7 @@ def belongs(run: Run, visit: Visit) -> bool:
     arrived = visit.incoming[0].packet.hops if visit.incoming else None
     left = visit.outgoing[0].packet.hops if visit.outgoing else None
     if run.born_here:
-        return arrived is None and left == run.first_hops
+        return arrived is None and left in (run.first_hops, run.passes[-1].packet.hops)
     if visit.passed("OUTPUT") or (visit.outgoing and visit.outgoing[0].frame.interface == LOOPBACK):
         return False
     if run.arrival is not None:

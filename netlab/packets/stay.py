@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from netlab.model.keys import Origin
 from netlab.model.records import TraceRecord
-from netlab.model.rulebook import RuleEntry
+from netlab.model.rulebook import ElementEntry, RuleEntry
 from netlab.model.text import Message, Text
-from netlab.model.walk import Changed, Direction, host_of
-from netlab.packets import gaps, reasons
+from netlab.model.walk import Changed, Direction
+from netlab.packets import explaining, gaps, ipvs_reasons, nftables_reasons, reasons
+from netlab.packets.balancing import refusing_server
 from netlab.packets.headers import RST, TCP, Packet, icmp_name
 from netlab.packets.passes import TRACE_TABLE, HookPass
 from netlab.packets.steplist import StepList
@@ -89,6 +90,19 @@ class Stay:
             else:
                 self._tell_hook(sighting, self.sightings[index + 1 :])
             previous = sighting
+        self._tell_refusal()
+
+    def _tell_refusal(self) -> None:
+        """A virtual server without real servers ends a packet without a rule."""
+        server = refusing_server(self.visit, self.context.rulebooks.get(self.visit.place))
+        last = self.sightings[-1]
+        if server is None or not isinstance(last, HookPass):
+            return
+        service = server.origin.object if server.origin is not None else "?"
+        answer = "icmp-port-unreachable" if last.packet.family == 4 else "icmpv6-port-unreachable"
+        virtual = last.packet.destination_text
+        reason = ipvs_reasons.NO_REAL_SERVER(virtual=virtual, service=service, answer=answer)
+        self._add_hook_step(last, None, action="reject", reason=reason, origin=server.origin)
 
     def _is_last_frame(self, index: int) -> bool:
         return self.after is None and not any(isinstance(each, FrameSighting) for each in self.sightings[index + 1 :])
@@ -106,6 +120,8 @@ class Stay:
                 return 1 if filtered else 0
             following = self.sightings[self.sightings.index(sighting) + 1 :]
             return 1 if any(isinstance(each, HookPass) for each in following) else 2
+        if sighting.hook == "OUTPUT" and self.visit.turned:
+            return 1
         if sighting.hook in ("PREROUTING", "OUTPUT"):
             return 0 if sighting.priority <= _NAT_DESTINATION else 1
         if sighting.hook in ("INPUT", "POSTROUTING"):
@@ -139,6 +155,8 @@ class Stay:
     def _tell_part(self, part: Changed, hook: str, old: str, new: str, sighting: Sighting, *, is_here: bool) -> None:
         assert self.way.addresses is not None
         place = self.visit.place
+        if self._tell_balancing(part, old, new, sighting):
+            return
         if not is_here:
             self.found.gap(CHANGED_UNSEEN(place=place, old=old, new=new))
             return
@@ -173,6 +191,41 @@ class Stay:
         )
         self.found.gap(gap)
         self.way.begun = True
+
+    def _tell_balancing(self, part: Changed, old: str, new: str, sighting: Sighting) -> bool:
+        """Tell a change that is IPVS' work; false where its table does not say so."""
+        assert self.way.addresses is not None
+        source, destination = self.way.addresses
+        translations = self.context.translations
+        connection = translations.balanced(self.visit.place, part, (source, destination), new, sighting.packet)
+        if connection is None:
+            return False
+        self.way.addresses = (source, new) if part == "destination" else (new, destination)
+        book = self.context.rulebooks.get(self.visit.place)
+        server = book.servers.get((connection.protocol, connection.virtual)) if book is not None else None
+        origin: Origin | None = None
+        if part == "destination":
+            locally = not self.visit.passed("INPUT")
+            hook = "OUTPUT" if locally else "INPUT"
+            action, reason = "IPVS", ipvs_reasons.explain_balancing(server, old, new, locally=locally)
+            origin = server.origin if server is not None else None
+        else:
+            hook = "FORWARD" if self.visit.passed("FORWARD") else "INPUT"
+            action, reason = "IPVS undone", ipvs_reasons.UNDONE(new=new)
+        seen = sighting.frame.id if isinstance(sighting, FrameSighting) else sighting.records[0].id
+        self.found.add(
+            direction=self.way.direction,
+            place=self.visit.place,
+            hook=hook,
+            action=action,
+            addresses=self.way.addresses,
+            changed=(part,),
+            reason=reason,
+            origin=origin,
+            evidence=(seen, connection.id),
+        )
+        self.way.begun = True
+        return True
 
     # Frames
 
@@ -217,9 +270,10 @@ class Stay:
     def _tell_hook(self, hook: HookPass, following: Sequence[Sighting]) -> None:
         if not self.way.begun and hook.hook == "OUTPUT" and self._is_first_witness(hook):
             self._add_hook_step(hook, None, action="sent", reason=self._sent_reason(hook.packet))
+        led_by: ElementEntry | None = None
         for record in hook.records:
             if record.kind != "policy" and record.handle is not None and record.table != TRACE_TABLE:
-                self._tell_rule(hook, record, following)
+                led_by = self._tell_rule(hook, record, led_by, following) or led_by
             elif record.kind == "policy" and record.verdict == "drop":
                 reason = reasons.DROPPED_BY_POLICY()
                 self._add_hook_step(hook, record, action="drop", reason=reason, rule="policy DROP")
@@ -232,26 +286,49 @@ class Stay:
             return True
         return not self.visit.outgoing or self.visit.outgoing[0].packet.addresses != hook.packet.addresses
 
-    def _tell_rule(self, hook: HookPass, record: TraceRecord, following: Sequence[Sighting]) -> None:
+    def _tell_rule(
+        self, hook: HookPass, record: TraceRecord, led_by: ElementEntry | None, following: Sequence[Sighting]
+    ) -> ElementEntry | None:
+        """``led_by`` is the element of a map that led the packet here; returns the one that it found in this rule."""
         assert self.way.addresses is not None
         assert record.handle is not None
         book = self.context.rulebooks.get(self.visit.place)
         rule = book.rule(record.family, record.table, record.handle) if book is not None else None
-        if rule is None:
+        if book is None or rule is None:
             reason = NO_RULE_TEXT(place=self.visit.place, chain=record.chain, handle=record.handle)
-            self._add_hook_step(hook, record, action=_verdict_action(record), reason=reason)
+            self._add_hook_step(hook, record, action=explaining.verdict_words(record), reason=reason)
             self.found.gap(reason)
-        elif (part := reasons.translated_part(rule)) is not None:
+            return None
+        if (part := explaining.translated_part(rule)) is not None:
             self._tell_translation(hook, record, rule, part, following)
-        else:
-            self._add_hook_step(
-                hook,
-                record,
-                action=_rule_action(rule, record),
-                reason=reasons.explain_rule(rule, hook.hook, host_of(self.way.addresses[0])),
-                rule=rule.text,
-                origin=rule.origin,
+            return None
+        element = self._looked_up(rule, record, hook.packet)
+        self._add_hook_step(
+            hook,
+            record,
+            action=explaining.action_of(rule, record),
+            reason=explaining.explain_rule(
+                rule, hook.hook, hook.packet, element, led_by, ipvs=bool(book and book.servers)
+            ),
+            rule=rule.text,
+            origin=_origin_of(rule, element, led_by),
+        )
+        return element
+
+    def _looked_up(self, rule: RuleEntry, record: TraceRecord, packet: Packet) -> ElementEntry | None:
+        """The element that the rule found for the packet, if it led where the packet went."""
+        book = self.context.rulebooks.get(self.visit.place)
+        if book is None:
+            return None
+        if not rule.native:
+            return ipvs_reasons.looked_up(
+                rule, packet, lambda name, key: book.element(record.family, ipvs_reasons.SETS, name, key)
             )
+        element = nftables_reasons.looked_up(
+            rule, packet, lambda container, key: book.element(record.family, record.table, container, key)
+        )
+        follows = element is None or not element.value or element.value == explaining.verdict_words(record)
+        return element if follows else None
 
     def _tell_translation(
         self, hook: HookPass, record: TraceRecord, rule: RuleEntry, part: Changed, following: Sequence[Sighting]
@@ -273,14 +350,24 @@ class Stay:
             hook,
             record,
             action="DNAT" if part == "destination" else "SNAT",
-            reason=reasons.explain_translation(rule, part, old, new, hook.output),
+            reason=explaining.explain_translation(rule, part, old, new, hook.output),
             rule=rule.text,
-            origin=rule.origin,
+            origin=self._translation_origin(hook, record, rule, new),
             changed=changed,
             evidence=evidence,
         )
         if new is None:
             self.found.gap(NEW_ADDRESS_UNSEEN())
+
+    def _translation_origin(
+        self, hook: HookPass, record: TraceRecord, rule: RuleEntry, new: str | None
+    ) -> Origin | None:
+        """What caused a translation: the endpoint that was picked, or the rule's own cause, or what it looked up."""
+        if new is not None and rule.choice_origins:
+            choice = nftables_reasons.choice_of(rule, new)
+            return rule.choice_origins[choice] if choice is not None else rule.origin
+        element = self._looked_up(rule, record, hook.packet)
+        return rule.origin or (element.origin if element is not None else None)
 
     def _new_address(self, part: Changed, rule: RuleEntry, following: Sequence[Sighting]) -> str | None:
         """What a rule made of an address: as seen next in this place, or else as the entry has it, or as it came in at
@@ -291,7 +378,7 @@ class Stay:
         if packet is None and self.after is not None and self._leads_on():
             packet = self.after.first_packet()
         if packet is None:
-            return reasons.promised_destination(rule.text) if part == "destination" else None
+            return explaining.promised_destination(rule) if part == "destination" else None
         return packet.destination_text if part == "destination" else packet.source_text
 
     def _shows(self, part: Changed, sighting: Sighting) -> bool:
@@ -360,17 +447,12 @@ def _reply_words(place: str, packet: Packet) -> Text:
     return reasons.ANSWERS(place=place)
 
 
-def _verdict_action(record: TraceRecord) -> str:
-    return f"{record.verdict} {record.target}" if record.target else record.verdict
-
-
-def _rule_action(rule: RuleEntry, record: TraceRecord) -> str:
-    """A short word for what the rule did: its verdict, or its target where that is no verdict."""
-    if record.verdict in ("jump", "goto"):
-        return _verdict_action(record)
-    target = reasons.rule_target(rule.text)
-    if target == "REJECT":
-        return "reject"
-    if target == "MARK":
-        return f"mark {reasons.mark_of(rule.text)}"
-    return record.verdict
+def _origin_of(rule: RuleEntry, element: ElementEntry | None, led_by: ElementEntry | None) -> Origin | None:
+    """A rule's cause; where it looked up a verdict, that of what it found, and else that of what led to it."""
+    if element is not None and element.value:
+        return element.origin
+    if element is not None and rule.origin is not None and rule.origin.object.startswith("Service "):
+        # A rule on a set that several Services share: the first of them made it, this one the packet found.
+        return element.origin
+    found = element or led_by
+    return rule.origin or (found.origin if found is not None else None)

@@ -50,7 +50,7 @@ class _Walker:
         if self.way.direction == "request":
             known = (visit.place, came_as) in self.arrivals
             self.arrivals.add((visit.place, came_as))
-            if visit.dropped and any(each.chain[1] == "nat" for each in visit.passes):
+            if visit.dropped and any(each.nat for each in visit.passes):
                 self.found.ended_new_in = visit.place
             return () if known else HOOKS
         packet = visit.first_packet()

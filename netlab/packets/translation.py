@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from netlab.model.records import ConntrackRecord, Tuple
+from netlab.model.records import ConntrackRecord, IpvsRecord, Tuple
 from netlab.model.walk import Changed, Direction, endpoint_text, host_of
-from netlab.packets.headers import Packet
+from netlab.packets.headers import PROTOCOL_NAMES, Packet
 
 Addresses = tuple[str, str]
 """Source and destination as texts."""
@@ -84,6 +84,7 @@ class Translations:
     """All that was observed to translate."""
 
     conntrack: Sequence[ConntrackRecord]
+    ipvs: Sequence[IpvsRecord] = ()
     by_rules: list[Translated] = field(default_factory=list)
 
     def entry(self, place: str, arrival: Packet | None, departure: Packet | None, direction: Direction) -> Entry | None:
@@ -103,6 +104,18 @@ class Translations:
         if len({(each.original, each.reply) for each in found}) != 1:
             return None
         return replace(found[0], is_certain=len(found) == 1)
+
+    def balanced(self, place: str, part: Changed, addresses: Addresses, new: str, packet: Packet) -> IpvsRecord | None:
+        """The connection of IPVS that turns a part of a packet with these addresses into ``new``."""
+        source, destination = addresses
+        for each in self.ipvs:
+            if each.place != place or each.protocol != PROTOCOL_NAMES.get(packet.protocol):
+                continue
+            if part == "destination" and (each.client, each.virtual, each.real) == (source, destination, new):
+                return each
+            if part == "source" and (each.client, each.real, each.virtual) == (destination, source, new):
+                return each
+        return None
 
     def undone(self, place: str, part: Changed, old: str, new: str, packet: Packet) -> Translated | None:
         """The rule's change that is taken back."""

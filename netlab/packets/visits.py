@@ -60,6 +60,11 @@ class Visit:
         return any(each.hook == hook for each in self.passes)
 
     @property
+    def turned(self) -> bool:
+        """Whether the packet came in for the place itself and was sent on from behind INPUT, as IPVS does."""
+        return self.passed("INPUT") and self.passed("OUTPUT")
+
+    @property
     def dropped(self) -> bool:
         return any(each.dropped for each in self.passes)
 

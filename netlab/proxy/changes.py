@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from netlab.model.keys import ObjectKey
@@ -62,6 +63,13 @@ class ServiceTracker:
             if not self._slices_of[owner]:
                 del self._slices_of[owner]
             self._dirty.add(owner)
+
+    def forget_all_but(self, listed: Collection[ObjectKey]) -> None:
+        """A full list has come: what it does not have is gone."""
+        for key in self._services.keys() - listed:
+            self.delete_service(key)
+        for key in self._slices.keys() - listed:
+            self.delete_slice(key)
 
     def set_node(self, node: NodeTopology) -> None:
         """Another zone: every Service may use other endpoints."""

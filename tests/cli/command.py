@@ -22,6 +22,18 @@ TIMEOUT_S = 60.0
 _PASSED_ON = ("PATH", "HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
 
 
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = ROOT / ".venv" / "bin" / "kube-netlab"
+    return subprocess.run(
+        [command, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **environment},
+    )
+
+
 def until(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
     """Return when something has become true."""
     deadline = time.monotonic() + seconds

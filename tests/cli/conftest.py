@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Machine, until
-from tests.cli.leftovers import traces
-
-GONE_S = 10.0
-"""The kernel takes namespaces back some time after their last process has ended."""
+from tests.cli.command import Machine
+from tests.cli.leftovers import none_left
 
 
 @pytest.fixture
@@ -32,16 +29,5 @@ def machine() -> Iterator[Machine]:
 @pytest.fixture
 def nothing_left(machine: Machine) -> Iterator[None]:
     """Fails where a process, a namespace, a link, a mount or a file remains that was not there before."""
-    folders = [machine.rendezvous, machine.temporary, Path(f"/tmp/kube-netlab-{os.getuid()}")]
-    before = traces(machine.token, folders)
-    yield
-    remaining: list[str] = []
-
-    def gone() -> bool:
-        remaining[:] = traces(machine.token, folders).beyond(before)
-        return not remaining
-
-    try:
-        until(gone, "nothing left", GONE_S)
-    except AssertionError:
-        pytest.fail("left behind:\n" + "\n".join(remaining))
+    with none_left(machine.token, [machine.rendezvous, machine.temporary, Path(f"/tmp/kube-netlab-{os.getuid()}")]):
+        yield

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tests.cli.command import MARK
+import pytest
+
+from tests.cli.command import MARK, until
 
 PROC = Path("/proc")
 NAMED_NAMESPACES = (Path("/run/netns"), Path("/var/run/netns"))
+GONE_S = 10.0
+"""The kernel takes namespaces back some time after their last process has ended."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,24 @@ def traces(token: str, folders: Iterable[Path]) -> Traces:
         mounts=frozenset(line.split(" - ")[0].split()[4] for line in _lines(PROC / "self" / "mountinfo")),
         files=frozenset(str(path) for folder in folders for path in _listed(folder)),
     )
+
+
+@contextmanager
+def none_left(token: str, folders: Iterable[Path]) -> Iterator[None]:
+    """Fails where something is there after the block that was not there before."""
+    folders = list(folders)
+    before = traces(token, folders)
+    yield
+    remaining: list[str] = []
+
+    def gone() -> bool:
+        remaining[:] = traces(token, folders).beyond(before)
+        return not remaining
+
+    try:
+        until(gone, "nothing left", GONE_S)
+    except AssertionError:
+        pytest.fail("left behind:\n" + "\n".join(remaining))
 
 
 def marked(token: str) -> Iterator[int]:

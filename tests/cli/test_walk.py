@@ -16,6 +16,7 @@ import netlab
 from netlab.model.errors import BadInput
 from netlab.model.summaries import advice, summary
 from netlab.model.walk import Step, Walk
+from tests.cli.command import run
 from tests.conftest import NODEPORT, ROOT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("walks")]
@@ -405,18 +406,6 @@ def test_walks_side_by_side_do_not_mix(lab: netlab.Lab) -> None:
     second = until(lambda: lab.walk("client", "192.168.60.123:30080"), reached("web-3"))
     strip = [(s.place, s.interface, s.hook, s.chain, s.action) for s in first.steps]
     assert strip == [(s.place, s.interface, s.hook, s.chain, s.action) for s in second.steps]
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = ROOT / ".venv" / "bin" / "kube-netlab"
-    return subprocess.run(
-        [command, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **environment},
-    )
 
 
 class TestCommand:

@@ -12,11 +12,12 @@ from netlab.kernel.ipvs import Ipvs, flush
 from netlab.kernel.netlink import NETLINK_ROUTE, NetlinkError, NetlinkSocket
 from netlab.model.errors import LabFailed, MachineCannot
 from netlab.proxy.family import Family
-from netlab.proxy.iptables.ruleset import RuleSet, parse_save, target
+from netlab.proxy.iptables.cleanup import remove_chains
+from netlab.proxy.iptables.ruleset import parse_save
 from netlab.proxy.ipvs import names
 from netlab.proxy.ipvs.host import REFUSED
 
-_CHAINS = {"filter": names.FILTER_CHAINS, "nat": names.NAT_CHAINS}
+CHAINS = {"filter": names.FILTER_CHAINS, "nat": names.NAT_CHAINS}
 
 
 def cleanup(node: str) -> None:
@@ -26,38 +27,13 @@ def cleanup(node: str) -> None:
     """
     versions: tuple[Literal[4, 6], ...] = (4, 6)
     for version in versions:
-        text = cleanup_text(parse_save(iptables.save(version, node)))
-        if text:
-            iptables.restore(version, node, text)
+        remove_chains(version, node, parse_save(iptables.save(version, node)), CHAINS)
     try:
         _delete_link()
         _flush_servers()
         _destroy_sets()
     except NetlinkError as error:
         raise LabFailed(REFUSED(node=node, what=ipset.words(error))) from error
-
-
-def cleanup_text(current: RuleSet) -> str:
-    """What iptables-restore takes to remove the mode's chains; "" where there is nothing to do.
-
-    A chain that rules of others lead to as well (iptables mode shares some) is emptied and stays.
-    """
-    blocks = []
-    for name, own in _CHAINS.items():
-        table = current.tables[name]
-        there = [chain for chain in own if chain in table.chains]
-        jumps = [
-            f"-D {chain} {rule.text}"
-            for chain, rules in table.built_in.items()
-            for rule in rules
-            if target(rule) in own
-        ]
-        foreign = {target(rule) for chain, rules in table.chains.items() if chain not in own for rule in rules}
-        lines = [f":{chain} - [0:0]" for chain in there] + jumps
-        lines += [f"-X {chain}" for chain in there if chain not in foreign]
-        if lines:
-            blocks.append("\n".join([f"*{name}", *lines, "COMMIT\n"]))
-    return "".join(blocks)
 
 
 def _flush_servers() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from netlab.lab.causes import causes_of, iptables_state
+from netlab.lab.causes import NodeWorld, causes_of, iptables_rules
 from netlab.model.keys import Origin
 from netlab.objects.node import Node
 from netlab.objects.proxyconfig import KubeProxyConfiguration
@@ -56,11 +56,14 @@ CONFIG = msgspec.convert({"clusterCIDR": "10.200.0.0/16,fd00:200::/32"}, KubePro
 OWN = ["127.0.0.1", "192.168.60.11", "10.200.1.1", "fd00:60::11"]
 
 
+def world(config: KubeProxyConfiguration, slices: list[dict[str, Any]] = SLICES) -> NodeWorld:
+    return NodeWorld(NODE, config, [SERVICE], slices, ["10.96.0.0/16"], OWN)
+
+
 def causes(config: KubeProxyConfiguration = CONFIG, slices: list[dict[str, Any]] = SLICES) -> dict[str, Origin]:
     """The causes by table, chain and text, of both families."""
-    states = [iptables_state(family, NODE, config, [SERVICE], slices, OWN) for family in Family]
-    found = causes_of(states, lambda origin: Origin(origin.object, origin.field, "lab.yaml", 7))
-    return {f"{family} {table} {chain} {text}": origin for (family, table, chain, text), origin in found.items()}
+    found = causes_of(world(config, slices), lambda origin: Origin(origin.object, origin.field, "lab.yaml", 7))
+    return {f"{family} {table} {chain} {text}": origin for (family, table, chain, text), origin in found.rules.items()}
 
 
 def cause(part: str, chain: str, known: dict[str, Origin]) -> set[str]:
@@ -96,7 +99,7 @@ def test_each_origin_is_located_once() -> None:
         asked.append(origin)
         return origin
 
-    causes_of([iptables_state(Family.IPV4, NODE, CONFIG, [SERVICE], SLICES, OWN)], locate)
+    causes_of(world(CONFIG), locate)
     assert len(set(asked)) == len(asked) > 5
 
 
@@ -117,12 +120,37 @@ def test_in_a_large_cluster_rules_have_no_comments_that_grow_with_it() -> None:
         {**SLICES[0], "endpoints": [{"addresses": [f"10.201.{n // 250}.{n % 250 + 1}"]} for n in range(1001)]},
         SLICES[1],
     ]
-    state = iptables_state(Family.IPV4, NODE, CONFIG, [SERVICE], many, OWN)
-    texts = [rule.text for _, chain, rule in rules_of(state.wanted()) if chain.startswith("KUBE-SEP-")]
+    rules = iptables_rules(world(CONFIG, many), Family.IPV4)
+    texts = [rule.text for _, chain, rule in rules_of(rules) if chain.startswith("KUBE-SEP-")]
     assert texts
     assert not [text for text in texts if "--comment" in text]
 
 
 def test_without_nfacct_rules_do_without() -> None:
-    state = iptables_state(Family.IPV4, NODE, CONFIG, [SERVICE], SLICES, OWN, counters=False)
-    assert not [rule for _, _, rule in rules_of(state.wanted()) if "nfacct" in rule.text]
+    rules = iptables_rules(world(CONFIG), Family.IPV4, counters=False)
+    assert not [rule for _, _, rule in rules_of(rules) if "nfacct" in rule.text]
+
+
+@pytest.mark.parametrize(
+    ("container", "key", "value", "expected"),
+    [
+        ("service-ips", "10.96.0.5 . tcp . 80", "goto service-", "spec.clusterIPs[0]"),
+        ("service-ips", "203.0.113.7 . tcp . 80", "goto external-", "spec.externalIPs[0]"),
+        ("service-ips", "fd00:96::5 . tcp . 80", "goto service-", "spec.clusterIPs[1]"),
+        ("service-nodeports", "tcp . 30080", "goto external-", "spec.ports[0].nodePort"),
+        ("cluster-ips", "10.96.0.5", "", "spec.clusterIPs[0]"),
+    ],
+)
+def test_an_element_of_a_map_comes_from_a_field(container: str, key: str, value: str, expected: str) -> None:
+    config = msgspec.structs.replace(CONFIG, mode="nftables")
+    found = causes_of(world(config), lambda origin: Origin(origin.object, origin.field, "lab.yaml", 7))
+    element = found.elements["ip6" if "::" in key else "ip", "kube-proxy", container, key]
+    assert element.value.startswith(value)
+    assert element.origin == Origin("Service lab/web", expected, "lab.yaml", 7)
+
+
+def test_a_rule_that_picks_itself_knows_where_each_choice_comes_from() -> None:
+    config = msgspec.structs.replace(CONFIG, mode="nftables")
+    found = causes_of(world(config), lambda origin: origin)
+    picked = {origins for (_, _, _, text), origins in found.choices.items() if "dnat ip to" in text}
+    assert picked == {(Origin("EndpointSlice lab/web-IPv4", "endpoints[0].addresses[0]"),)}

@@ -86,7 +86,9 @@ class RuleSet:
                 if table != TRACE_TABLE:
                     entry = RuleEntry(table, chain, handle, rule.text, position, choices)
                     entries[family, table, handle] = entry
-        return Rulebook({base.key: ChainInfo(base.hook, base.priority) for base in self.base}, entries)
+        return Rulebook(
+            {base.key: ChainInfo(base.hook, base.priority, base.key[1] == "nat") for base in self.base}, entries
+        )
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from netlab.proxy.iptables.cleanup import removal_text
 from netlab.proxy.iptables.ruleset import parse_save
-from netlab.proxy.ipvs.cleanup import cleanup_text
+from netlab.proxy.ipvs.cleanup import CHAINS
 from tests.conformance.test_kube_proxy_ipvs import CASES, MANIFESTS
 from tests.unit.proxy.fake_iptables import FakeIptables
 from tests.unit.proxy.ipvs.test_ipvs_changes import Proxy
@@ -20,7 +21,7 @@ def kernel_with(text: str) -> FakeIptables:
 
 
 def cleaned(kernel: FakeIptables) -> FakeIptables:
-    kernel.restore(cleanup_text(kernel.read()))
+    kernel.restore(removal_text(kernel.read(), CHAINS))
     return kernel
 
 
@@ -68,4 +69,4 @@ def test_a_chain_that_iptables_mode_leads_to_is_emptied_and_stays() -> None:
 
 
 def test_there_is_nothing_to_do_where_there_is_nothing() -> None:
-    assert cleanup_text(FakeIptables().read()) == ""
+    assert removal_text(FakeIptables().read(), CHAINS) == ""
