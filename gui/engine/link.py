@@ -19,7 +19,7 @@ from PySide6.QtCore import QObject, QSocketNotifier, QTimer, Signal
 from netlab.engine.client import EngineClient, start_engine
 from netlab.model import jsonrpc
 from netlab.model.errors import LabFailed, MachineCannot, NetlabError
-from netlab.model.text import Message
+from netlab.model.text import Message, Text
 
 TURN_S = 0.006
 """How long messages may be worked on before the window gets its turn."""
@@ -43,24 +43,27 @@ BROKEN_WORDS = Message(
 
 Done = Callable[[Any], None]
 Failed = Callable[[NetlabError], None]
+Launch = Callable[[Callable[[Text], None]], EngineClient]
+"""Starts an engine, in a thread; told what to call with news for the user."""
 
 
 class EngineLink(QObject):
     """One engine, from its start to its end.
 
     ``started`` when it can be called; ``failed`` where it cannot be started; ``ended`` when it has gone without being
-    told to; ``notified`` with method and parameters of each notification.
+    told to; ``notified`` with method and parameters of each notification; ``said`` with news while it starts.
     """
 
     started = Signal()
     failed = Signal(object)
     ended = Signal(object)
     notified = Signal(str, object)
+    said = Signal(object)
     _launched = Signal(object)
 
-    def __init__(self, parent: QObject | None = None, launch: Callable[[], EngineClient] | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, launch: Launch | None = None) -> None:
         super().__init__(parent)
-        self._launch = launch or _launch
+        self._launch = launch or launch_here
         self._client: EngineClient | None = None
         self._calls: dict[int, tuple[Done, Failed]] = {}
         self._number = 0
@@ -89,7 +92,7 @@ class EngineLink(QObject):
     def _start(self) -> None:
         result: EngineClient | NetlabError
         try:
-            result = self._launch()
+            result = self._launch(self.said.emit)
         except NetlabError as error:
             result = error
         with self._lock:
@@ -232,7 +235,21 @@ class EngineLink(QObject):
             threading.Thread(target=client.close, name="engine-end", daemon=False).start()
 
 
-def _launch() -> EngineClient:
+def launch_here(_: Callable[[Text], None]) -> EngineClient:
+    """An engine of this machine's own kernel. Raises :class:`MachineCannot`."""
     if not sys.platform.startswith("linux"):
         raise MachineCannot(NEEDS_LINUX())
     return start_engine()
+
+
+def launch_in_microvm(say: Callable[[Text], None]) -> EngineClient:
+    """An engine in a microVM, for what this machine's kernel cannot do. Raises :class:`MachineCannot`."""
+    if not sys.platform.startswith("linux"):
+        raise MachineCannot(NEEDS_LINUX())
+    from netlab.microvm.start import start_engine_in_microvm
+
+    return start_engine_in_microvm(say=say)
+
+
+def make_link(*, in_microvm: bool = False) -> EngineLink:
+    return EngineLink(launch=launch_in_microvm if in_microvm else launch_here)

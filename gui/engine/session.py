@@ -9,21 +9,32 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from gui.engine.link import EngineLink
+from gui.engine.link import EngineLink, make_link
 from gui.values.picture import Picture, picture_of_lab, picture_of_walk
 from netlab.model.errors import NetlabError
-from netlab.model.text import Text
+from netlab.model.text import Message, Text
 from netlab.model.topology import Topology
 from netlab.model.walk import Walk
 
 KINDS = ["Node", "Pod", "Service", "EndpointSlice"]
 GATHER_MS = 50
 """Changes of objects that come within this time are shown together."""
+
+
+NEEDS_MICROVM = Message(
+    "gui.session.needs-microvm",
+    en="This machine's kernel cannot do mode {modes}: the lab runs in a microVM with a kernel that can.",
+    zh="本机内核不支持 {modes} 模式：实验将在具备该功能的内核的 microVM 中运行。",
+)
+
+
+class MakeLink(Protocol):
+    def __call__(self, *, in_microvm: bool = False) -> EngineLink: ...
 
 
 class State(Enum):
@@ -47,7 +58,7 @@ class ProbeWords:
 
 
 class Session(QObject):
-    """The lab in use. ``make_link`` makes the link to a new engine."""
+    """The lab in use. ``make_link(in_microvm=…)`` makes the link to a new engine."""
 
     state_changed = Signal()
     picture_changed = Signal()
@@ -57,7 +68,7 @@ class Session(QObject):
     probing_changed = Signal(bool)
     probe_failed = Signal(object)
 
-    def __init__(self, parent: QObject | None = None, make_link: Callable[[], EngineLink] = EngineLink) -> None:
+    def __init__(self, parent: QObject | None = None, make_link: MakeLink = make_link) -> None:
         super().__init__(parent)
         self._make_link = make_link
         self._link: EngineLink | None = None
@@ -66,6 +77,7 @@ class Session(QObject):
         self.name = ""
         self.mode = ""
         self.wanted_mode: str | None = None
+        self.in_microvm = False
         self.sources: list[tuple[str, bytes]] = []
         self.notes: list[Text] = []
         self.topology = Topology({})
@@ -88,13 +100,23 @@ class Session(QObject):
         self._let_go()
         self.sources, self.wanted_mode = list(sources), mode
         self._clear()
+        self._start(in_microvm=False)
+
+    def _start(self, *, in_microvm: bool) -> None:
+        self.in_microvm = in_microvm
         self._enter(State.STARTING)
-        link = self._link = self._make_link()
+        link = self._link = self._make_link(in_microvm=in_microvm)
+        link.said.connect(self._told)
         link.started.connect(self._load)
         link.failed.connect(self._failed)
         link.ended.connect(self._ended)
         link.notified.connect(self._notified)
         link.start()
+
+    def change_mode(self, mode: str | None) -> None:
+        """The same lab with another mode of kube-proxy on every node; None: as its file says."""
+        if self.sources and mode != self.wanted_mode:
+            self.open(self.sources, mode)
 
     def restart(self) -> None:
         """The same lab once more, with a new engine."""
@@ -141,9 +163,18 @@ class Session(QObject):
         encoded = [{"name": name, "data": base64.b64encode(data).decode()} for name, data in self.sources]
         self._call("lab.load", {"sources": encoded, "mode": self.wanted_mode}, self._loaded)
 
+    def _told(self, news: Text) -> None:
+        self.notes = [*self.notes, news]
+        self.notes_changed.emit()
+
     def _loaded(self, result: Any) -> None:
         self.name = result["name"]
         self.notes = msgspec.convert(result["notes"], list[Text])
+        if result.get("lacking") and not self.in_microvm:
+            self._told(NEEDS_MICROVM(modes=", ".join(result["lacking"])))
+            self._let_go()
+            self._start(in_microvm=True)
+            return
         self.notes_changed.emit()
         self._call("lab.start", {}, self._built)
 

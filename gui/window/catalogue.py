@@ -48,6 +48,7 @@ CATALOGUE = dict(
         _command("walk.copy", "Copy the walk as text", "将旅程复制为文本", "Ctrl+Shift+C", icon="copy"),
         _command("view.topology", "Topology", "拓扑", "Ctrl+1"),
         _command("view.ladder", "Ladder", "阶梯图", "Ctrl+2"),
+        _command("view.compare", "Compare modes", "比较各模式", "Ctrl+4"),
         _command("view.details", "Show details", "显示详情", "Ctrl+Shift+D", checkable=True),
         _command("view.table", "Show the tables below", "显示下方表格", "Ctrl+Shift+T", checkable=True),
         _command("view.fit", "Fit into the window", "适合窗口", "Ctrl+0", icon="fit"),

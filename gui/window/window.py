@@ -159,7 +159,8 @@ class MainWindow(QMainWindow):
             self.state_label.clear()
             self.counts.setText(self.language.say(SAVED_WALK(mode=session.mode)))
         else:
-            self.counts.clear()
+            news = session.notes[-1:] if session.state is State.STARTING else []
+            self.counts.setText("".join(self.language.say(each) for each in news))
         title = self.language.say(TITLE_OF(lab=session.name)) if session.name else TITLE
         self.setWindowTitle(title)
         self.commands["lab.restart"].setEnabled(bool(session.sources) and session.state is not State.STARTING)
@@ -223,6 +224,7 @@ class MainWindow(QMainWindow):
             "walk.copy": lambda: QGuiApplication.clipboard().setText(self.workspace.steps.text()),
             "view.topology": lambda: self.workspace.show_tab(self.workspace.topology),
             "view.ladder": lambda: self.workspace.show_tab(self.workspace.ladder),
+            "view.compare": lambda: self.workspace.show_tab(self.workspace.compare),
             "view.details": lambda on: self.workspace.side.setVisible(on),
             "view.table": lambda on: self.workspace.bottom.setVisible(on),
             "view.fit": lambda: self.workspace.topology.fit(),
@@ -276,6 +278,7 @@ class MainWindow(QMainWindow):
         self.workspace.every.toggled.connect(self.commands["walk.all-steps"].setChecked)
         session.state_changed.connect(self._state_changed)
         session.picture_changed.connect(self._show_state)
+        session.notes_changed.connect(self._show_state)
         session.walk_made.connect(self._walk_made)
         session.probe_failed.connect(lambda text: self.workspace.notice.tell(text))
         self.language.changed.connect(self._show_state)
@@ -333,6 +336,7 @@ class MainWindow(QMainWindow):
         self.settings.save()
         self.player.pause()
         self.hide()
+        self.workspace.comparing.stop(wait=True)
         self.session.close()
         event.accept()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QLabel, QSplitter, QTabWidget, QVBoxLayout, QWidget
 
+from gui.compare.view import CompareView
+from gui.engine.comparing import Comparing
 from gui.engine.session import Session, State
 from gui.look.style import Look
 from gui.settings import Settings
@@ -17,12 +19,15 @@ from gui.walk.player import Player
 from gui.walk.table import StepTable
 from gui.walk.transport import TransportBar
 from gui.window.commands import Commands, command_button
+from gui.window.mode_box import ModeBox
 from gui.window.notice import Notice
 from gui.window.probe_bar import ProbeBar
 from gui.words.language import Language
 from netlab.model.text import Message
+from netlab.model.walk import Walk
 
 TOPOLOGY = Message("gui.workspace.topology", en="Topology", zh="拓扑")
+COMPARE = Message("gui.workspace.compare", en="Compare", zh="比较")
 LADDER = Message("gui.workspace.ladder", en="Ladder", zh="阶梯图")
 WALK = Message("gui.workspace.walk", en="Walk", zh="旅程")
 ALL_STEPS = Message("gui.workspace.all-steps", en="All steps", zh="全部步骤")
@@ -43,6 +48,10 @@ class Workspace(QWidget):
         self.transport = TransportBar(player, look, language, commands)
         self.details = StepDetails(player, look, language, self._lines)
         self.steps = StepTable(player, look, language)
+        self.comparing = Comparing(self)
+        self.compare = CompareView(session, self.comparing, self.probe_bar, look, language)
+        self.compare.walk_chosen.connect(self._show_other_walk)
+        self.mode = ModeBox(session, language)
         self.lab_name = QLabel()
 
         self.centre = QTabWidget()
@@ -50,6 +59,7 @@ class Workspace(QWidget):
         self.tabs: list[tuple[QTabWidget, QWidget, Message]] = []
         self.add_tab(self.centre, self.topology, TOPOLOGY)
         self.add_tab(self.centre, self.ladder, LADDER)
+        self.add_tab(self.centre, self.compare, COMPARE)
         self.bottom = QTabWidget()
         self.add_tab(self.bottom, self.steps, WALK)
         self.every = QCheckBox()
@@ -86,6 +96,11 @@ class Workspace(QWidget):
                 tabs.setCurrentWidget(view)
                 view.setFocus()
 
+    def _show_other_walk(self, walk: Walk) -> None:
+        self.player.show(walk)
+        self.show_tab(self.topology)
+        self.player.play()
+
     def save_state(self, settings: Settings) -> None:
         for name, split in zip(SPLITS, self._splits(), strict=True):
             settings.set_state(name, split.saveState())
@@ -105,7 +120,8 @@ class Workspace(QWidget):
         self.lab_name.setObjectName("title")
         row.addWidget(command_button(commands["file.start-page"]))
         row.addWidget(self.lab_name)
-        row.addSpacing(8)
+        row.addWidget(self.mode)
+        row.addSpacing(4)
         row.addWidget(self.probe_bar, 1)
         row.addWidget(command_button(commands["help.palette"]))
         return row

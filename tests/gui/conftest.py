@@ -90,7 +90,7 @@ def make_window(
 def window(make_window: Callable[[Session], MainWindow], links: list[FakeLink]) -> MainWindow:
     """A window whose engine is a recording."""
 
-    def make_link() -> FakeLink:
+    def make_link(*, in_microvm: bool = False) -> FakeLink:
         links.append(FakeLink())
         return links[-1]
 

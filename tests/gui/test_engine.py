@@ -126,10 +126,13 @@ def test_words_that_name_nothing(real_window: MainWindow, qtbot: QtBot) -> None:
 
 
 def test_a_machine_that_cannot(qtbot: QtBot) -> None:
-    def launch() -> EngineClient:
+    def launch(say: Callable[[Text], None]) -> EngineClient:
         raise MachineCannot(Text("test", "no user namespaces", "没有用户命名空间"))
 
-    session = Session(make_link=lambda: EngineLink(launch=launch))
+    def make_link(*, in_microvm: bool = False) -> EngineLink:
+        return EngineLink(launch=launch)
+
+    session = Session(make_link=make_link)
     session.open([("a.yaml", b"")])
     qtbot.waitUntil(lambda: session.state is State.FAILED)
     assert session.error is not None

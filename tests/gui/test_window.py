@@ -94,7 +94,7 @@ def test_a_lab_that_cannot_be_built(window: MainWindow, qtbot: QtBot, links: lis
     assert window.workspace.notice.words.text() == "Line 3: not a lab"
 
 
-def _failing() -> FakeLink:
+def _failing(*, in_microvm: bool = False) -> FakeLink:
     link = FakeLink()
     link.answers["lab.load"] = BadInput(Text("test", "line 3: not a lab", "第 3 行：不是实验"))
     return link
