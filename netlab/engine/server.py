@@ -151,6 +151,8 @@ class Engine:
             "lab.topology": self._topology,
             "lab.walk": self._walk,
             "capture.read": self._read_capture,
+            "conntrack.list": self._connections,
+            "conntrack.delete": self._forget_connection,
             "objects.list": self._list,
             "objects.watch": self._watch,
             "proxy.kill": self._kill_proxy,
@@ -262,6 +264,14 @@ class Engine:
     async def _describe(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
         return self.lab.describe()
+
+    async def _connections(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return self.lab.connections(params["node"])
+
+    async def _forget_connection(self, session: Session, params: Mapping[str, Any]) -> bool:
+        self._need_lab()
+        return self.lab.forget_connection(params["node"], int(params["entry"]))
 
     async def _topology(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
