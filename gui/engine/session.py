@@ -84,6 +84,9 @@ class Session(QObject):
         self.objects: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         self.picture = Picture()
         self.probing = False
+        self.language = "en"
+        self._captured: Walk | None = None
+        self._capture_bytes = 0
         self._gather = QTimer(self)
         self._gather.setSingleShot(True)
         self._gather.setInterval(GATHER_MS)
@@ -224,6 +227,8 @@ class Session(QObject):
             "protocol": words.protocol,
             "packet": words.packet,
             "timeout": timeout,
+            "capture": True,
+            "language": self.language,
         }
         self._call("lab.walk", params, self._walked, self._probe_failed)
 
@@ -233,9 +238,32 @@ class Session(QObject):
         """Any other question; the answer goes to whoever asks."""
         self._call(method, params, done, lambda error: failed(error.text))
 
+    def has_capture(self, walk: Walk | None) -> bool:
+        """Whether the engine keeps the walk's capture: of the last one that it made."""
+        return walk is not None and walk is self._captured and self.state is State.READY
+
+    def read_capture(self, done: Callable[[bytes], None], failed: Callable[[Text], None]) -> None:
+        """The last walk's capture file, piece by piece."""
+        pieces: list[bytes] = []
+
+        def have(piece: str) -> None:
+            pieces.append(base64.b64decode(piece))
+            following()
+
+        def following() -> None:
+            size = sum(len(each) for each in pieces)
+            if size < self._capture_bytes:
+                self.ask("capture.read", {"offset": size}, have, failed)
+            else:
+                done(b"".join(pieces))
+
+        following()
+
     def _walked(self, result: Any) -> None:
         self._set_probing(False)
-        self.walk_made.emit(msgspec.convert(result["walk"], Walk))
+        walk = msgspec.convert(result["walk"], Walk)
+        self._captured, self._capture_bytes = walk, int(result["capture_bytes"])
+        self.walk_made.emit(walk)
 
     def _probe_failed(self, error: NetlabError) -> None:
         self._set_probing(False)

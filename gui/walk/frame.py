@@ -20,7 +20,7 @@ from gui.values.dissect import Field, dissect
 from gui.words.language import Language
 from netlab.model.text import Message
 
-PER_LINE = 16
+PER_LINE = 8
 RANGE_ROLE = Qt.ItemDataRole.UserRole + 1
 ROLE_ROLE = Qt.ItemDataRole.UserRole + 2
 FIELDS = Message("gui.frame.fields", en="Fields of the frame", zh="帧的字段")
@@ -110,7 +110,7 @@ class FrameView(QWidget):
         self.tree.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.tree.setUniformRowHeights(True)
         self.tree.setIndentation(14)
-        self.bytes = HexView(look, PER_LINE if beside else 8)
+        self.bytes = HexView(look)
         language.bind(self.tree, self.tree.setAccessibleName, FIELDS)
         language.bind(self.bytes, self.bytes.setAccessibleName, BYTES)
         split = QSplitter(Qt.Orientation.Horizontal if beside else Qt.Orientation.Vertical)

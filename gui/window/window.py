@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QStackedWidget
 
-from gui.engine.session import Session, State
+from gui.engine.session import ProbeWords, Session, State
 from gui.files import FileReader, Opened
 from gui.look.style import Choice, Look
 from gui.settings import Settings
@@ -30,6 +30,7 @@ from netlab.model.walk import Walk
 TITLE = "kube-netlab"
 TITLE_OF = Message("gui.window.title", en="{lab} — kube-netlab", zh="{lab} — kube-netlab")
 OPEN = Message("gui.window.open", en="Open a lab file or a walk", zh="打开实验文件或旅程")
+EXPORT = Message("gui.window.export", en="Export the capture", zh="导出抓包文件")
 SAVE = Message("gui.window.save", en="Save the walk", zh="保存旅程")
 RECENT = Message("gui.window.recent", en="Recent files", zh="最近打开的文件")
 RESTART = Message("gui.window.restart", en="Build it anew", zh="重新建立")
@@ -61,6 +62,7 @@ class MainWindow(QMainWindow):
         self.reader = FileReader(self)
         self.commands = Commands(look, language, self)
         self._next_probe: Example | None = None
+        self._again: ProbeWords | None = None
         self._add_commands()
         self.workspace = Workspace(session, self.player, look, language, self.commands)
         self.start_page = StartPage(look, language, settings, self.commands)
@@ -111,6 +113,7 @@ class MainWindow(QMainWindow):
         if opened.walk is not None:
             self.session.show_walk(opened.walk, opened.path.rpartition("/")[2])
         else:
+            self._again = None
             self.session.open([(opened.path, opened.data)])
 
     def _not_opened(self, reason: Text) -> None:
@@ -132,10 +135,13 @@ class MainWindow(QMainWindow):
             self.save_walk(walk, path)
 
     def save_walk(self, walk: Walk, path: str) -> None:
+        self._write(path, msgspec.json.format(msgspec.json.encode(walk), indent=2) + b"\n")
+
+    def _write(self, path: str, data: bytes) -> None:
         try:
             file = OutputFile(path)
             try:
-                file.write(msgspec.json.format(msgspec.json.encode(walk), indent=2) + b"\n")
+                file.write(data)
             finally:
                 file.close()
         except NetlabError as error:
@@ -174,7 +180,10 @@ class MainWindow(QMainWindow):
         elif session.state is State.READY:
             self.workspace.notice.clear()
             chosen, self._next_probe = self._next_probe, None
-            if chosen is not None:
+            again, self._again = self._again, None
+            if again is not None:
+                self.session.probe(again)
+            elif chosen is not None:
                 self.workspace.probe_bar.ask(chosen.sender, chosen.to, chosen.protocol)
                 self._send()
             else:
@@ -182,6 +191,7 @@ class MainWindow(QMainWindow):
 
     def _send(self) -> None:
         self.workspace.notice.clear()
+        self.session.language = self.language.code
         self.session.probe(self.workspace.probe_bar.words())
 
     def _walk_made(self, walk: Walk) -> None:
@@ -192,6 +202,25 @@ class MainWindow(QMainWindow):
         self.workspace.notice.clear()
         if self.session.sources:
             self.session.restart()
+
+    def _apply(self, file: str, data: bytes) -> None:
+        """Build the lab anew with a changed file, and send the same probe again."""
+        self._again = self.workspace.probe_bar.words() if self.player.walk is not None else None
+        self.workspace.notice.clear()
+        self.session.open([(file, data)], self.session.wanted_mode)
+
+    def _search_rules(self) -> None:
+        self.workspace.show_tab(self.workspace.rules)
+        self.workspace.rules.search.setFocus()
+
+    def _export_capture(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(self, self.language.say(EXPORT), "walk.pcapng", "pcapng (*.pcapng)")
+        if path:
+            self.export_capture(path)
+
+    def export_capture(self, path: str) -> None:
+        """Write the capture of the walk that was made last."""
+        self.session.read_capture(lambda data: self._write(path, data), self.workspace.notice.tell)
 
     def _stop(self) -> None:
         self.session.stop()
@@ -206,9 +235,11 @@ class MainWindow(QMainWindow):
             "file.open": self._ask_for_file,
             "file.start-page": self._show_start_page,
             "file.save-walk": self._save_walk,
+            "file.export-capture": self._export_capture,
             "file.quit": self.close,
             "lab.restart": self._restart,
             "lab.stop": self._stop,
+            "lab.apply": lambda: self.workspace.yaml.apply.click(),
             "probe.send": self._send,
             "probe.sender": lambda: self.workspace.probe_bar.who.setFocus(),
             "probe.destination": lambda: self.workspace.probe_bar.to.setFocus(),
@@ -225,6 +256,12 @@ class MainWindow(QMainWindow):
             "view.topology": lambda: self.workspace.show_tab(self.workspace.topology),
             "view.ladder": lambda: self.workspace.show_tab(self.workspace.ladder),
             "view.compare": lambda: self.workspace.show_tab(self.workspace.compare),
+            "view.rules": lambda: self.workspace.show_tab(self.workspace.rules),
+            "view.yaml": lambda: self.workspace.show_tab(self.workspace.yaml),
+            "view.steps": lambda: self.workspace.show_tab(self.workspace.steps),
+            "view.packets": lambda: self.workspace.show_tab(self.workspace.frames),
+            "view.conntrack": lambda: self.workspace.show_tab(self.workspace.connections),
+            "view.search-rules": self._search_rules,
             "view.details": lambda on: self.workspace.side.setVisible(on),
             "view.table": lambda on: self.workspace.bottom.setVisible(on),
             "view.fit": lambda: self.workspace.topology.fit(),
@@ -275,6 +312,7 @@ class MainWindow(QMainWindow):
         self.start_page.example_chosen.connect(self.open_example)
         self.start_page.file_chosen.connect(self.open_file)
         self.workspace.notice.acted.connect(self._restart)
+        self.workspace.yaml.applied.connect(self._apply)
         self.workspace.every.toggled.connect(self.commands["walk.all-steps"].setChecked)
         session.state_changed.connect(self._state_changed)
         session.picture_changed.connect(self._show_state)
@@ -291,6 +329,7 @@ class MainWindow(QMainWindow):
         for action in self.commands.of_menu("walk"):
             action.setEnabled(there)
         self.commands["file.save-walk"].setEnabled(there)
+        self.commands["file.export-capture"].setEnabled(there and self.session.has_capture(self.player.walk))
 
     def _show_playing(self, playing: bool) -> None:
         self.commands.set_icon("walk.play", "pause" if playing else "play")

@@ -9,7 +9,10 @@ from gui.compare.view import CompareView
 from gui.engine.comparing import Comparing
 from gui.engine.session import Session, State
 from gui.look.style import Look
+from gui.rules.view import RulesView
 from gui.settings import Settings
+from gui.tables.connections import ConnectionsView
+from gui.tables.frames import FramesView
 from gui.topology.view import TopologyView
 from gui.values.sources import lines_around
 from gui.walk.banner import VerdictBanner
@@ -23,12 +26,17 @@ from gui.window.mode_box import ModeBox
 from gui.window.notice import Notice
 from gui.window.probe_bar import ProbeBar
 from gui.words.language import Language
+from gui.yaml.view import YamlView
 from netlab.model.text import Message
 from netlab.model.walk import Walk
 
 TOPOLOGY = Message("gui.workspace.topology", en="Topology", zh="拓扑")
 COMPARE = Message("gui.workspace.compare", en="Compare", zh="比较")
 LADDER = Message("gui.workspace.ladder", en="Ladder", zh="阶梯图")
+RULES = Message("gui.workspace.rules", en="Rules", zh="规则")
+YAML = Message("gui.workspace.yaml", en="YAML", zh="YAML")
+PACKETS = Message("gui.workspace.packets", en="Packets", zh="数据包")
+CONNTRACK = Message("gui.workspace.conntrack", en="Conntrack", zh="连接跟踪")
 WALK = Message("gui.workspace.walk", en="Walk", zh="旅程")
 ALL_STEPS = Message("gui.workspace.all-steps", en="All steps", zh="全部步骤")
 SPLITS = ("across", "down", "details")
@@ -51,6 +59,12 @@ class Workspace(QWidget):
         self.comparing = Comparing(self)
         self.compare = CompareView(session, self.comparing, self.probe_bar, look, language)
         self.compare.walk_chosen.connect(self._show_other_walk)
+        self.rules = RulesView(session, player, look, language)
+        self.rules.origin_chosen.connect(self.show_origin)
+        self.yaml = YamlView(session, look, language)
+        self.details.origin_chosen.connect(self.show_origin)
+        self.frames = FramesView(player, look, language, command_button(commands["file.export-capture"]))
+        self.connections = ConnectionsView(session, player, look, language)
         self.mode = ModeBox(session, language)
         self.lab_name = QLabel()
 
@@ -59,9 +73,13 @@ class Workspace(QWidget):
         self.tabs: list[tuple[QTabWidget, QWidget, Message]] = []
         self.add_tab(self.centre, self.topology, TOPOLOGY)
         self.add_tab(self.centre, self.ladder, LADDER)
+        self.add_tab(self.centre, self.rules, RULES)
         self.add_tab(self.centre, self.compare, COMPARE)
+        self.add_tab(self.centre, self.yaml, YAML)
         self.bottom = QTabWidget()
         self.add_tab(self.bottom, self.steps, WALK)
+        self.add_tab(self.bottom, self.frames, PACKETS)
+        self.add_tab(self.bottom, self.connections, CONNTRACK)
         self.every = QCheckBox()
         self.every.toggled.connect(self.steps.show_all)
         language.bind(self.every, self.every.setText, ALL_STEPS)
@@ -95,6 +113,11 @@ class Workspace(QWidget):
             if each is view:
                 tabs.setCurrentWidget(view)
                 view.setFocus()
+
+    def show_origin(self, file: str, line: int) -> None:
+        """The line of YAML that a rule comes from."""
+        if self.yaml.show_line(file, line):
+            self.show_tab(self.yaml)
 
     def _show_other_walk(self, walk: Walk) -> None:
         self.player.show(walk)
