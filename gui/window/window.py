@@ -57,6 +57,8 @@ class MainWindow(QMainWindow):
     def __init__(self, session: Session, look: Look, language: Language, settings: Settings) -> None:
         super().__init__()
         self.session, self.look, self.language, self.settings = session, look, language, settings
+        self.setStyleSheet(look.sheet())
+        look.changed.connect(lambda: self.setStyleSheet(look.sheet()))
         self.player = Player(self)
         self.player.calm = settings.calm
         self.reader = FileReader(self)
