@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import building, capturing, walking
+from bench import app, building, capturing, walking
 from bench.figures import Figure, show
 
-BENCHMARKS = {"building": building.run, "walking": walking.run, "capturing": capturing.run}
+BENCHMARKS = {"building": building.run, "walking": walking.run, "capturing": capturing.run, "app": app.run}
 
 
 def main() -> int:

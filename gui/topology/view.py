@@ -66,7 +66,7 @@ class TopologyView(QGraphicsView):
         self.player, self.look, self.language = player, look, language
         self.picture = Picture()
         self.plan: Layout = lay_out(self.picture)
-        self._pens = Pens.of(look.theme)
+        self.pens = Pens.of(look.theme)
         self._hooks: dict[tuple[str, str], HookItem] = {}
         self._pods: dict[str, PodItem] = {}
         self._services: dict[str, ServiceItem] = {}
@@ -100,35 +100,35 @@ class TopologyView(QGraphicsView):
 
     def _redraw(self) -> None:
         theme = self.look.theme
-        self._pens = Pens.of(theme)
+        self.pens = Pens.of(theme)
         scene, plan, picture = self._scene, self.plan, self.picture
         scene.clear()
         self._hooks, self._pods, self._services = {}, {}, {}
         scene.setBackgroundBrush(QBrush(QColor(theme.surface)))
         for way in plan.links.values():
-            scene.addItem(LinkItem(rounded_path(way), self._pens))
+            scene.addItem(LinkItem(rounded_path(way), self.pens))
         machines = [*picture.clients, *([picture.router] if picture.router else [])]
         for machine in machines:
-            scene.addItem(MachineItem(machine, plan.machines[machine.name], self._pens))
+            scene.addItem(MachineItem(machine, plan.machines[machine.name], self.pens))
         for node in picture.nodes:
-            item = NodeItem(node, plan.nodes[node.name], self._pens)
+            item = NodeItem(node, plan.nodes[node.name], self.pens)
             item.setZValue(-2)
             scene.addItem(item)
             for name, rect in plan.nodes[node.name].hooks.items():
-                hook = self._hooks[node.name, name] = HookItem(name, rect, self._pens)
+                hook = self._hooks[node.name, name] = HookItem(name, rect, self.pens)
                 scene.addItem(hook)
             for pod in node.pods:
-                chip = PodItem(pod, plan.pods[pod.path], self._pens, small=plan.nodes[node.name].small)
+                chip = PodItem(pod, plan.pods[pod.path], self.pens, small=plan.nodes[node.name].small)
                 self._pods[pod.path] = chip
                 scene.addItem(chip)
         for service in picture.services:
-            card = ServiceItem(service, plan.services[service.path], self._pens)
+            card = ServiceItem(service, plan.services[service.path], self.pens)
             self._services[service.path] = card
             scene.addItem(card)
             if len(picture.services) <= MANY_SERVICES:
                 self._draw_endpoints(service.path, service.endpoints)
-        self._trail = TrailItem(self._pens)
-        self.packet = PacketItem(self._pens)
+        self._trail = TrailItem(self.pens)
+        self.packet = PacketItem(self.pens)
         scene.addItem(self._trail)
         scene.addItem(self.packet)
         bounds = rect_of(plan.bounds()).adjusted(-MARGIN, -MARGIN - ABOVE, MARGIN, MARGIN)
@@ -144,7 +144,7 @@ class TopologyView(QGraphicsView):
                 path = QPainterPath(begin)
                 middle = (begin.x() - end.x()) / 2
                 path.cubicTo(begin - QPointF(middle, 0), end + QPointF(middle, 0), end)
-                self._scene.addItem(LinkItem(path, self._pens, virtual=True))
+                self._scene.addItem(LinkItem(path, self.pens, virtual=True))
 
     # The walk
 

@@ -10,6 +10,7 @@ from gui.engine.comparing import Comparing
 from gui.engine.session import ProbeWords, Session, State
 from gui.tables.connections import DESTINATION
 from gui.tables.frames import FrameModel, rows_of
+from gui.values.moment import frames
 from gui.values.outline import lines_named, outline
 from gui.window.window import MainWindow
 from netlab.model.errors import BadInput, MachineCannot
@@ -80,7 +81,7 @@ def test_frames_are_filtered_and_lead_to_their_step(window: MainWindow, qtbot: Q
     window.commands["view.packets"].trigger()
     view = window.workspace.frames
     every = view.frames.rowCount()
-    assert every == len(rows_of(far))
+    assert every == len(rows_of(frames(far)))
     qtbot.keyClicks(view.filter, "node-b out syn ack")
     assert 0 < view.frames.rowCount() < every
     view.table.selectRow(0)
@@ -93,7 +94,7 @@ def test_frames_are_filtered_and_lead_to_their_step(window: MainWindow, qtbot: Q
 def test_the_list_of_frames_is_sound(window: MainWindow, far: Walk) -> None:
     model = FrameModel(window.look, window.language)
     QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
-    model.show(rows_of(far), "")
+    model.show(rows_of(frames(far)), "")
     model.filter("router")
     assert model.rowCount() > 4
 
