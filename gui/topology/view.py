@@ -18,6 +18,7 @@ from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
 from gui.look.style import Look
 from gui.topology.items import (
+    LEGIBLE,
     HookItem,
     Item,
     LinkItem,
@@ -105,13 +106,16 @@ class TopologyView(QGraphicsView):
         scene.clear()
         self._hooks, self._pods, self._services = {}, {}, {}
         scene.setBackgroundBrush(QBrush(QColor(theme.surface)))
-        for way in plan.links.values():
-            scene.addItem(LinkItem(rounded_path(way), self.pens))
+        for ends, way in plan.links.items():
+            if not ends & plan.pods.keys():
+                scene.addItem(LinkItem(rounded_path(way), self.pens))
         machines = [*picture.clients, *([picture.router] if picture.router else [])]
         for machine in machines:
             scene.addItem(MachineItem(machine, plan.machines[machine.name], self.pens))
         for node in picture.nodes:
-            item = NodeItem(node, plan.nodes[node.name], self.pens)
+            chips = [plan.pods[pod.path] for pod in node.pods]
+            wires = [plan.links[frozenset((node.name, pod.path))] for pod in node.pods]
+            item = NodeItem(node, plan.nodes[node.name], chips, wires, self.pens)
             item.setZValue(-2)
             scene.addItem(item)
             for name, rect in plan.nodes[node.name].hooks.items():
@@ -135,6 +139,13 @@ class TopologyView(QGraphicsView):
         self.packet.limits = bounds
         scene.setSceneRect(bounds)
         self._prepare_walk()
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        """From afar a node draws its Pods and hooks in outline itself: thousands of items cost too much then."""
+        near = self.transform().m11() >= LEGIBLE
+        for item in (*self._pods.values(), *self._hooks.values()):
+            item.setVisible(near)
 
     def _draw_endpoints(self, service: str, endpoints: tuple[str, ...]) -> None:
         begin = point_of(self.plan.services[service].left)
@@ -213,12 +224,14 @@ class TopologyView(QGraphicsView):
         scale = self.transform().m11()
         if scale > BIGGEST_FIT:
             self.scale(BIGGEST_FIT / scale, BIGGEST_FIT / scale)
+        self._show_detail()
 
     def zoom(self, factor: float) -> None:
         scale = self.transform().m11() * factor
         if FARTHEST <= scale <= CLOSEST:
             self._fitted = False
             self.scale(factor, factor)
+            self._show_detail()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
