@@ -16,6 +16,41 @@ need_packages() {
     install_packages "${missing[@]}"
 }
 
+# need_libraries LIBRARY=PACKAGE…: apt packages for shared libraries that the loader does not know.
+need_libraries() {
+    local missing=() known pair
+    known=$(PATH="$PATH:/usr/sbin:/sbin" ldconfig -p 2>/dev/null || true)
+    for pair in "$@"; do
+        case "$known" in
+            *"${pair%%=*} "*) ;;
+            *) missing+=("${pair#*=}") ;;
+        esac
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    install_packages "${missing[@]}"
+}
+
+# What Qt needs of the system: to draw at all, and (need_qt display) to draw on an X or Wayland display.
+need_qt() {
+    local libraries=(
+        libGL.so.1=libgl1 libEGL.so.1=libegl1 libglib-2.0.so.0=libglib2.0-0 libxkbcommon.so.0=libxkbcommon0
+        libfontconfig.so.1=libfontconfig1 libdbus-1.so.3=libdbus-1-3 libgssapi_krb5.so.2=libgssapi-krb5-2
+    )
+    if [ "${1:-}" = display ]; then
+        libraries+=(
+            libxcb-cursor.so.0=libxcb-cursor0 libxkbcommon-x11.so.0=libxkbcommon-x11-0
+            libxcb-icccm.so.4=libxcb-icccm4 libxcb-keysyms.so.1=libxcb-keysyms1 libxcb-shape.so.0=libxcb-shape0
+        )
+    fi
+    need_libraries "${libraries[@]}"
+}
+
+# need_fonts: a font with Chinese glyphs, where there is none.
+need_fonts() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v fc-list >/dev/null 2>&1 || install_packages fontconfig
+    [ -n "$(fc-list :lang=zh-cn family 2>/dev/null)" ] || install_packages fonts-wqy-microhei
+}
+
 install_packages() {
     command -v apt-get >/dev/null 2>&1 || die "these packages are missing, and apt-get is not here to install them: $*"
     [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null 2>&1 || die "these packages are missing; as root: apt-get install $*"

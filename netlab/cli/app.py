@@ -128,6 +128,16 @@ HELP_CLEANUP = Message(
 HELP_DOCTOR = Message(
     "cli.doctor", en="Show what this machine can do, and what it lacks.", zh="展示这台机器能做什么、缺少什么。"
 )
+HELP_GUI = Message(
+    "cli.gui",
+    en="Open the desktop app: watch the packet cross the lab, step by step.",
+    zh="打开桌面应用：逐步观察数据包穿过实验。",
+)
+HELP_GUI_FILE = Message(
+    "cli.gui-file",
+    en="A lab file, a walk saved as JSON, or an example's name (nodeport).",
+    zh="实验文件、保存为 JSON 的旅程，或示例名称 (nodeport)。",
+)
 HELP_WHICH = Message(
     "cli.which", en="The lab's name; may be left out if one runs.", zh="实验名称；只有一个在运行时可省略。"
 )
@@ -243,6 +253,17 @@ def proxy(
 @app.command("doctor", help=t(HELP_DOCTOR))
 def doctor(output: Output = "table") -> None:
     raise typer.Exit(doctor_command(as_format(output)))
+
+
+@app.command("gui", help=t(HELP_GUI))
+def gui(
+    file: Annotated[
+        str | None, typer.Argument(metavar="LAB.yaml|WALK.json", help=t(HELP_GUI_FILE), show_default=False)
+    ] = None,
+) -> None:
+    from netlab.cli.gui import gui_command
+
+    raise typer.Exit(gui_command(file))
 
 
 def run(arguments: Sequence[str]) -> int:

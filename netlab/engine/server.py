@@ -148,8 +148,11 @@ class Engine:
             "lab.describe": self._describe,
             "lab.exec": self._exec,
             "lab.rules": self._rules,
+            "lab.topology": self._topology,
             "lab.walk": self._walk,
             "capture.read": self._read_capture,
+            "conntrack.list": self._connections,
+            "conntrack.delete": self._forget_connection,
             "objects.list": self._list,
             "objects.watch": self._watch,
             "proxy.kill": self._kill_proxy,
@@ -261,6 +264,18 @@ class Engine:
     async def _describe(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
         return self.lab.describe()
+
+    async def _connections(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return self.lab.connections(params["node"])
+
+    async def _forget_connection(self, session: Session, params: Mapping[str, Any]) -> bool:
+        self._need_lab()
+        return self.lab.forget_connection(params["node"], int(params["entry"]))
+
+    async def _topology(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return self.lab.topology
 
     async def _exec(self, session: Session, params: Mapping[str, Any]) -> Any:
         """Run a command in a place; its outputs come in base64. A frontend that goes takes the command with it."""

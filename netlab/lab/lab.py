@@ -15,6 +15,7 @@ from netlab.cluster.store import Event, Store
 from netlab.kernel import ipvs
 from netlab.kernel.nftables import PacketMatch
 from netlab.lab.causes import NodeWorld, causes_of
+from netlab.lab.connections import connections, forget_connection
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.execution import Executed, execute
 from netlab.lab.fabric import Fabric
@@ -31,7 +32,7 @@ from netlab.lab.rulebooks import Causes, RulebookReader
 from netlab.lab.who import Sender, find_sender
 from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
-from netlab.model.records import IpvsRecord, ProxyConnection
+from netlab.model.records import ConntrackRecord, IpvsRecord, ProxyConnection
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
 from netlab.model.topology import Topology
@@ -393,6 +394,18 @@ class Lab:
             book = self._rulebook(node)
         items = [{"family": family, **msgspec.to_builtins(rule)} for (family, _, _), rule in book.rules.items()]
         return {"node": node, "mode": mode, "text": text, "items": items}
+
+    def connections(self, node: str) -> list[ConntrackRecord]:
+        """A node's conntrack table as it is now. Raises :class:`BadInput` where there is no such node."""
+        self._need_node(node)
+        with self.observatory.points[node].namespace.entered():
+            return connections(node)
+
+    def forget_connection(self, node: str, entry: int) -> bool:
+        """Delete an entry of a node's conntrack table; false if it had gone already."""
+        self._need_node(node)
+        with self.observatory.points[node].namespace.entered():
+            return forget_connection(node, entry)
 
     def _openings(self) -> list[PacketMatch]:
         """What to trace besides the probe: with a proxy that opens connections of its own, all openings of such."""

@@ -1,0 +1,26 @@
+"""The user's files as text: the lines around the one that a rule comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+AROUND = 2
+LONGEST = 120
+
+
+def text_of(sources: Sequence[tuple[str, bytes]], file: str) -> str | None:
+    """A file's text, by the name that the engine knows it by; None where it is not at hand."""
+    data = next((data for name, data in sources if name == file), None)
+    return data.decode("utf-8", "replace") if data is not None else None
+
+
+def lines_around(sources: Sequence[tuple[str, bytes]], file: str, line: int) -> list[tuple[int, str]]:
+    """A few lines with their numbers, indented as little as they need."""
+    text = text_of(sources, file)
+    if text is None:
+        return []
+    lines = text.splitlines()
+    first, last = max(1, line - AROUND), min(len(lines), line + AROUND)
+    found = [(number, lines[number - 1].rstrip()[:LONGEST]) for number in range(first, last + 1)]
+    indent = min((len(each) - len(each.lstrip()) for _, each in found if each.strip()), default=0)
+    return [(number, each[indent:]) for number, each in found]
