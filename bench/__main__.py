@@ -8,10 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import building, capturing, microvm, walking
+from bench import building, capturing, microvm, programming, walking
 from bench.figures import Figure, show
 
-BENCHMARKS = {"building": building.run, "walking": walking.run, "capturing": capturing.run, "microvm": microvm.run}
+BENCHMARKS = {
+    "building": building.run,
+    "walking": walking.run,
+    "capturing": capturing.run,
+    "programming": programming.run,
+    "microvm": microvm.run,
+}
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ from netlab.lab.execution import Executed, execute
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
 from netlab.lab.listing import listing
+from netlab.lab.load_balancing import LoadBalancing
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
@@ -113,6 +114,7 @@ class Lab:
         self.notes: list[Text] = []
         self.captured: Captured | None = None
         self.failed: Text | None = None
+        self.balancing: LoadBalancing | None = None
         self._slices = EndpointSliceController(self.store)
         self._walking = asyncio.Lock()
         self._causes: dict[str, tuple[int, Causes]] = {}
@@ -137,11 +139,16 @@ class Lab:
         """
         resolved = self.resolved
         self._watch_processes()
-        plan = plan_fabric(resolved.nodes, resolved.clients, resolved.declared, resolved.wiring)
+        box = resolved.load_balancer.box if resolved.load_balancer is not None else None
+        plan = plan_fabric(resolved.nodes, resolved.clients, resolved.declared, resolved.wiring, box)
         self.fabric.build(plan)
         for value in resolved.objects:
             self.store.put(value)
         self.store.watch(self._slices.note)
+        if resolved.load_balancer is not None:
+            self.balancing = LoadBalancing(self.store, resolved.load_balancer, self.zygotes.proxies)
+            self.store.watch(self.balancing.note)
+            self.balancing.start(self.fabric, plan.topology())
         for setup in plan.setups.values():
             self._observe_place(setup)
         # All at the same time: proxies list objects and program nodes, a thread adds Pods to these, processes start.

@@ -6,6 +6,7 @@ takes them over.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import socket
@@ -20,7 +21,7 @@ from netlab.kernel import libc
 from netlab.kernel.rulewatch import RuleWatch
 from netlab.model.errors import NetlabError
 from netlab.model.keys import ObjectKey
-from netlab.node import zygote
+from netlab.node import balancing, zygote
 from netlab.node.companions import Companions, Synced
 from netlab.node.objectsource import Changed, EngineSource, Listed, ObjectSource, SourceEnded
 from netlab.objects.endpointslice import EndpointSlice
@@ -44,8 +45,8 @@ RETRY_S = 1.0
 
 
 def start_zygote() -> zygote.Zygote:
-    """The fork server that kube-proxies come from."""
-    return zygote.start("netlab-proxies", {KIND: _run}, lambda: None)
+    """The fork server that kube-proxies come from, and the processes of the lab's load balancer."""
+    return zygote.start("netlab-proxies", {KIND: _run, **balancing.HANDLERS}, lambda: None)
 
 
 def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
@@ -53,6 +54,8 @@ def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
     libc.setns(namespace, libc.CLONE_NEWNET)
     os.close(namespace)
     libc.prctl(libc.PR_SET_NAME, b"kube-proxy")
+    # Objects of a large cluster come and go together: looking for cycles among them again and again finds none.
+    gc.set_threshold(100_000, 50, 100)
     config = msgspec.convert(given["config"], KubeProxyConfiguration)
     with suppress(SourceEnded):
         source = EngineSource(socket.socket(fileno=connection), WATCHED)

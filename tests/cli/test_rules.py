@@ -108,3 +108,26 @@ def comparable(text: str) -> list[str]:
     """Lines in one form of words, without counters."""
     text = re.sub(r"priority ([a-z][^;]*);", lambda found: f"priority {priority(found[1])};", text)
     return [re.sub(r" (\[0:0\]|-?# .*)$", "", line).rstrip() for line in text.splitlines() if line.strip()]
+
+
+@pytest.mark.kernel
+class TestDoctor:
+    def test_it_tries_what_it_says(self) -> None:
+        value = as_json("doctor")
+        found = {each["name"]["en"]: each["ok"] for each in value}
+        assert found["tools"] is True
+        assert found["labs"] is True
+
+    def test_a_missing_tool_is_named_with_its_package(self, tmp_path: Path) -> None:
+        """In a mount namespace where the program is hidden."""
+        script = 'for f in /usr/sbin/nft /sbin/nft; do mount --bind /dev/null $f; done; exec "$@"'
+        done = subprocess.run(
+            ["unshare", "-Urm", "sh", "-c", script, "sh", ROOT / ".venv/bin/kube-netlab", "doctor", "-o", "json"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 3, done.stderr
+        words = {each["name"]["en"]: each["words"]["en"] for each in json.loads(done.stdout)}
+        assert "apt install nftables" in words["tools"]
