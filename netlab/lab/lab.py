@@ -22,6 +22,7 @@ from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
 from netlab.lab.listing import listing
 from netlab.lab.load_balancing import LoadBalancing
+from netlab.lab.locating import CauseLocator
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
@@ -452,8 +453,7 @@ class Lab:
             local_addresses=self.topology.places[place].own_addresses(),
             portals=self.proxies.portals(place),
         )
-        locator = self.locator
-        causes = causes_of(world, locator.locate if locator is not None else lambda origin: origin)
+        causes = causes_of(world, CauseLocator(self.locator, self.store.get))
         self._causes[place] = (self.store.revision, causes)
         return causes
 

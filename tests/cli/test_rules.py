@@ -71,6 +71,13 @@ class TestExplain:
         assert {"nat KUBE-SERVICES", "nat KUBE-NODEPORTS", f"nat {CHAIN_OF_WEB}"} <= places
         assert {each["origin"]["object"].partition(" ")[0] for each in value["items"]} == {"Service", "EndpointSlice"}
 
+    def test_an_endpoint_leads_to_its_pod(self) -> None:
+        """Nobody wrote the EndpointSlice: what one can change is the Pod behind it."""
+        value = as_json("explain", str(NODEPORT), "web", "--node", "node-a")
+        lines = NODEPORT.read_text().splitlines()
+        dnat = next(each for each in value["items"] if "--to-destination 10.200.1.2:80" in each["text"])
+        assert "10.200.1.2" in lines[dnat["origin"]["line"] - 1]
+
     @pytest.mark.parametrize("mode", ["nftables", "ipvs"])
     def test_in_other_modes(self, mode: str) -> None:
         value = as_json("explain", str(NODEPORT), "default/web", "--node", "node-b", "--mode", mode)
