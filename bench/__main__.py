@@ -8,10 +8,18 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import app, building, capturing, walking
+from bench import app, building, capturing, microvm, programming, scaling, walking
 from bench.figures import Figure, show
 
-BENCHMARKS = {"building": building.run, "walking": walking.run, "capturing": capturing.run, "app": app.run}
+BENCHMARKS = {
+    "building": building.run,
+    "walking": walking.run,
+    "capturing": capturing.run,
+    "programming": programming.run,
+    "scaling": scaling.run,
+    "microvm": microvm.run,
+    "app": app.run,
+}
 
 
 def main() -> int:

@@ -94,7 +94,7 @@ class Lab:
         sender: str,
         destination: str | None = None,
         *,
-        protocol: str = "tcp",
+        protocol: str | None = None,
         packet: str | ScapyPacket | None = None,
         timeout: float = 2.0,
         pcap: PathLike | None = None,
@@ -103,6 +103,7 @@ class Lab:
         """Send one probe and return its walk.
 
         ``sender``: a client, a node, or "[namespace/]pod". ``destination``: "ADDR:PORT", or "ADDR" for icmp.
+        ``protocol``: "tcp" (if not given), "udp", "sctp" or "icmp"; that of a ``packet`` is what its layers say.
         ``packet``: scapy layers instead of a connection, as an object or as an expression. ``timeout``: seconds.
         ``pcap``: where to write the capture file, with comments in ``language`` ("en" or "zh").
         """

@@ -53,15 +53,27 @@ need_fonts() {
 
 install_packages() {
     command -v apt-get >/dev/null 2>&1 || die "these packages are missing, and apt-get is not here to install them: $*"
-    local as_root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null 2>&1 || die "these packages are missing; as root: apt-get install $*"
-        as_root=(sudo)
-    fi
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null 2>&1 || die "these packages are missing; as root: apt-get install $*"
     say "installing: $*"
-    "${as_root[@]}" apt-get update -qq >&2 || say "apt-get update failed; trying with the lists that are here"
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 \
+    update_lists
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 \
         || die "apt-get could not install: $*"
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+update_lists() {
+    as_root apt-get update -qq >&2 || say "apt-get update failed; trying with the lists that are here"
+}
+
+# need_microvm: what it takes to run labs in a microVM. Its kernel is a package that is downloaded when it is first
+# needed, and not installed: apt only has to know it.
+need_microvm() {
+    need_packages qemu-system-x86_64=qemu-system-x86 mksquashfs=squashfs-tools busybox=busybox
+    apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 && return
+    update_lists
 }
 
 # need_venv LOCK_FILE STAMP: .venv/ with the lock file's packages and this checkout. STAMP names the set of packages.

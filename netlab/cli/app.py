@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from netlab.cli.compare import compare_command
+from netlab.cli.doctor import doctor_command
 from netlab.cli.execute import exec_command
 from netlab.cli.labs import down_command, ls_command, up_command
 from netlab.cli.output import as_format
+from netlab.cli.proxy import proxy_command
 from netlab.cli.rules import explain_command, rules_command
 from netlab.cli.usage import bad_usage
 from netlab.cli.walk import as_seconds, walk_command
@@ -40,7 +42,7 @@ HELP_FROM = Message(
     "cli.from", en="Who sends: a client, a node, or [namespace/]pod.", zh="发送者：客户端、节点或 [命名空间/]pod。"
 )
 HELP_TO = Message("cli.to", en="Where to: ADDR:PORT, or ADDR for icmp.", zh="目标：地址:端口；icmp 只需地址。")
-HELP_PROTO = Message("cli.proto", en="tcp, udp, sctp or icmp.", zh="tcp、udp、sctp 或 icmp。")
+HELP_PROTO = Message("cli.proto", en="tcp (if not given), udp, sctp or icmp.", zh="tcp (默认)、udp、sctp 或 icmp。")
 HELP_MODE = Message("cli.mode", en="kube-proxy's mode on every node.", zh="所有节点上 kube-proxy 的模式。")
 HELP_PCAP = Message("cli.pcap", en="Write a capture file (pcapng).", zh="写出抓包文件 (pcapng)。")
 HELP_PACKET = Message(
@@ -109,6 +111,23 @@ HELP_WHERE = Message("cli.where", en="LAB/node-a, or LAB/[namespace/]pod.", zh="
 HELP_COMMAND = Message("cli.command", en="The command and its arguments.", zh="命令及其参数。")
 HELP_DOWN = Message("cli.down", en="End a running lab.", zh="结束正在运行的实验。")
 HELP_LS = Message("cli.ls", en="List running labs.", zh="列出正在运行的实验。")
+HELP_PROXY = Message(
+    "cli.proxy",
+    en="Be the kube-proxy of a real node, against a real API server. Takes root.",
+    zh="作为真实节点的 kube-proxy 运行，连接真实的 API 服务器。需要 root。",
+)
+HELP_KUBECONFIG = Message("cli.kubeconfig", en="Which API server, and who to be.", zh="API 服务器及身份。")
+HELP_PROXY_MODE = Message("cli.proxy-mode", en="kube-proxy's mode.", zh="kube-proxy 的模式。")
+HELP_CONFIG = Message("cli.config", en="A KubeProxyConfiguration.", zh="KubeProxyConfiguration 文件。")
+HELP_NODE_NAME = Message(
+    "cli.node-name", en="The node's name, if it is not the host's.", zh="节点名称 (默认为主机名)。"
+)
+HELP_CLEANUP = Message(
+    "cli.cleanup", en="Take away all that a kube-proxy has made here.", zh="清除 kube-proxy 在此生成的全部内容。"
+)
+HELP_DOCTOR = Message(
+    "cli.doctor", en="Show what this machine can do, and what it lacks.", zh="展示这台机器能做什么、缺少什么。"
+)
 HELP_GUI = Message(
     "cli.gui",
     en="Open the desktop app: watch the packet cross the lab, step by step.",
@@ -136,7 +155,7 @@ def walk(
     lab: Annotated[list[str], typer.Argument(metavar="LAB.yaml…|NAME", help=t(HELP_LAB), show_default=False)],
     sender: Annotated[str, typer.Option("--from", metavar="WHO", help=t(HELP_FROM), show_default=False)],
     to: Annotated[str | None, typer.Option("--to", metavar="ADDR:PORT", help=t(HELP_TO))] = None,
-    proto: Annotated[str, typer.Option("--proto", help=t(HELP_PROTO))] = "tcp",
+    proto: Annotated[str | None, typer.Option("--proto", help=t(HELP_PROTO))] = None,
     mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_MODE))] = None,
     pcap: Annotated[str | None, typer.Option("--pcap", metavar="F.pcapng", help=t(HELP_PCAP))] = None,
     packet: Annotated[str | None, typer.Option("--packet", metavar="LAYERS", help=t(HELP_PACKET))] = None,
@@ -218,6 +237,22 @@ def down(
 @app.command("ls", help=t(HELP_LS))
 def ls(output: Output = "table") -> None:
     raise typer.Exit(ls_command(as_format(output)))
+
+
+@app.command("proxy", help=t(HELP_PROXY))
+def proxy(
+    kubeconfig: Annotated[str | None, typer.Option("--kubeconfig", metavar="F", help=t(HELP_KUBECONFIG))] = None,
+    mode: Annotated[str | None, typer.Option("--mode", help=t(HELP_PROXY_MODE))] = None,
+    config: Annotated[str | None, typer.Option("--config", metavar="F", help=t(HELP_CONFIG))] = None,
+    node: Annotated[str | None, typer.Option("--node", metavar="N", help=t(HELP_NODE_NAME))] = None,
+    cleanup: Annotated[bool, typer.Option("--cleanup", help=t(HELP_CLEANUP))] = False,
+) -> None:
+    raise typer.Exit(proxy_command(kubeconfig, config, node, mode, cleanup=cleanup))
+
+
+@app.command("doctor", help=t(HELP_DOCTOR))
+def doctor(output: Output = "table") -> None:
+    raise typer.Exit(doctor_command(as_format(output)))
 
 
 @app.command("gui", help=t(HELP_GUI))

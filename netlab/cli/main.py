@@ -1,24 +1,29 @@
 """The ``kube-netlab`` command's way in and out: signals and streams first, then the command, then one exit status.
 
-Next to nothing is imported before the signals are dealt with: Ctrl-C shows no traceback, however early it comes.
+Signals wait while all that the command is made of is imported: Ctrl-C shows no traceback, however early it comes.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 from netlab.cli import interrupts
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command; every error becomes one message and an exit status."""
+    interrupts.hold()
     try:
-        interrupts.install()
         status = _run()
-    except interrupts.Interrupted:
+    except interrupts.Interrupted as interrupt:
         from netlab.cli.output import print_interrupted
 
-        status = print_interrupted()
+        print_interrupted()
+        status = interrupt.exit_status
+    finally:
+        # What comes now comes too late: the command has its status.
+        interrupts.hold()
     sys.exit(status)
 
 
@@ -33,6 +38,7 @@ def _run() -> int:
     try:
         from netlab.cli.app import run
 
+        interrupts.release()
         status = run(sys.argv[1:])
         sys.stdout.flush()
     except NetlabError as error:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from netlab.model.errors import EXIT_NO, BadInput, NetlabError
+from netlab.model.errors import BadInput, NetlabError
 from netlab.model.text import Message, Text, user_language
 
 LONGEST_LINE = 1000
@@ -68,10 +68,8 @@ def print_error(error: NetlabError) -> None:
     _say(ERROR(text=error.text))
 
 
-def print_interrupted() -> int:
-    """Returns the exit status that goes with it."""
+def print_interrupted() -> None:
     _say(INTERRUPTED())
-    return EXIT_NO
 
 
 def _say(text: Text) -> None:

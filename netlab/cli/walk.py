@@ -52,7 +52,7 @@ def walk_command(
     lab: Sequence[str],
     sender: str,
     to: str | None,
-    proto: str,
+    proto: str | None,
     mode: str | None,
     pcap: str | None,
     packet: str | None,

@@ -50,7 +50,7 @@ def _run(
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     was_root = os.geteuid() == 0
     code = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2]]
-    sandbox.enter(lambda pid: _tell_started(first, pid), code, own_users=own_users)
+    sandbox.enter(lambda pid: _tell_started(first, pid), code, own_users=own_users, preload=_preload)
     try:
         # Pods come from a process that has loaded next to nothing: each of them costs what it touches.
         from netlab.node import pods
@@ -77,6 +77,12 @@ def _run(
         await engine.run(first, socket.socket(fileno=listener) if listener else None)
 
     asyncio.run(serve())
+
+
+def _preload() -> None:
+    from netlab.engine.preload import import_all
+
+    import_all()
 
 
 def _tell_started(first: socket.socket, pid: int) -> None:

@@ -131,7 +131,9 @@ class EngineClient:
         return self._ended()
 
     def _ended(self) -> LabFailed:
-        words = self.process.last_words() if self.process is not None else b""
+        # One that has said that it ends has nothing to explain.
+        process = None if self.told_of_end else self.process
+        words = process.last_words() if process is not None else b""
         return LabFailed(ENDED(details=_log_text(words, LOG_AT)))
 
     def _failure(self, error: jsonrpc.Error) -> NetlabError:

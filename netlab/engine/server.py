@@ -300,7 +300,7 @@ class Engine:
         walk = await self.lab.walk(
             params["from"],
             params.get("to"),
-            params.get("protocol") or "tcp",
+            params.get("protocol"),
             params.get("packet"),
             float(params.get("timeout", 2.0)),
         )

@@ -35,9 +35,9 @@ _CREATE = NLM_F_CREATE | NLM_F_EXCL
 _HEADER = struct.Struct("=BBBBI")
 
 
-def dummy(name: str) -> Request:
+def dummy(name: str, index: int) -> Request:
     """A dummy link, down and without a queue. EEXIST: there is a link of the name; EOPNOTSUPP: no such kind."""
-    body = bytes(16) + text(_IFLA_IFNAME, name) + u32(_IFLA_TXQLEN, 0)
+    body = struct.pack("=BxHiII", 0, 0, index, 0, 0) + text(_IFLA_IFNAME, name) + u32(_IFLA_TXQLEN, 0)
     return Request(
         rtnetlink.RTM_NEWLINK,
         _CREATE,

@@ -59,7 +59,7 @@ class PacketMatch(NamedTuple):
     """Packets to trace: a transport protocol, and bytes at an offset from the start of its header (``network``: of the
     IP header).
 
-    ``family`` is 4 or 6; ``value`` up to 16 bytes.
+    ``family`` is 4 or 6; ``value`` up to 16 bytes; without any, all packets of the protocol.
     """
 
     family: int
@@ -131,11 +131,11 @@ def _equals(value: bytes) -> bytes:
 
 def _match(packet: PacketMatch) -> bytes:
     family = nfnetlink.NFPROTO_IPV4 if packet.family == 4 else nfnetlink.NFPROTO_IPV6
-    return (
-        _meta_equals(_META_NFPROTO, bytes([family]))
-        + _meta_equals(_META_L4PROTO, bytes([packet.protocol]))
-        + _payload_equals(packet.offset, packet.value, _PAYLOAD_NETWORK if packet.network else _PAYLOAD_TRANSPORT)
-    )
+    whole = _meta_equals(_META_NFPROTO, bytes([family])) + _meta_equals(_META_L4PROTO, bytes([packet.protocol]))
+    if not packet.value:
+        return whole
+    base = _PAYLOAD_NETWORK if packet.network else _PAYLOAD_TRANSPORT
+    return whole + _payload_equals(packet.offset, packet.value, base)
 
 
 def _set_nftrace() -> bytes:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from netlab.model.errors import LabFailed, MachineCannot
 from netlab.model.text import Message
@@ -61,18 +64,35 @@ def run(command: list[str], place: str, text: str = "") -> str:
     Raises :class:`ProgramFailed` with its own words, and :class:`MachineCannot` where it cannot be run at all.
     """
     path = find(command[0])
-    try:
-        result = subprocess.run(
-            [path, *command[1:]],
-            input=text,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            env={"PATH": _PATH, "LC_ALL": "C"},
-        )
-    except OSError as error:
-        raise MachineCannot(CANNOT_RUN(program=path, error=error.strerror)) from error
-    if result.returncode != 0:
-        raise ProgramFailed(command[0], place, result.returncode, result.stderr)
-    return result.stdout
+    with _letter(text) as stdin, _letter() as stdout, _letter() as stderr:
+        try:
+            # Files in memory instead of pipes: the tool is waited for once, however much it reads and writes.
+            process = subprocess.Popen(
+                [path, *command[1:]],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env={"PATH": _PATH, "LC_ALL": "C"},
+            )
+        except OSError as error:
+            raise MachineCannot(CANNOT_RUN(program=path, error=error.strerror)) from error
+        status = process.wait()
+        if status != 0:
+            raise ProgramFailed(command[0], place, status, _contents(stderr))
+        return _contents(stdout)
+
+
+@contextmanager
+def _letter(text: str = "") -> Iterator[BinaryIO]:
+    """A file in memory, to be read from its beginning."""
+    with os.fdopen(os.memfd_create("netlab-tool", os.MFD_CLOEXEC), "r+b", buffering=0) as file:
+        data = memoryview(text.encode())
+        while data:
+            data = data[file.write(data) :]
+        file.seek(0)
+        yield file
+
+
+def _contents(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")

@@ -32,6 +32,7 @@ Network = IPv4Network | IPv6Network
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE = 24, 25
+RTM_SETNEIGHTBL = 67
 
 IFF_UP = 0x1
 _AF_BRIDGE = 7
@@ -47,6 +48,8 @@ _VETH_INFO_PEER = 1
 _IFLA_BRPORT_MODE = 4
 _IFLA_INET6_ADDR_GEN_MODE = 8
 _NDA_DST, _NDA_LLADDR = 1, 2
+_NDTA_NAME, _NDTA_PARMS = 1, 6
+_NDTPA_IFINDEX, _NDTPA_RETRANS_TIME = 1, 5
 RTM_NEWNEIGH = 28
 _NUD_PERMANENT = 0x80
 _NTF_SELF = 0x02
@@ -151,6 +154,15 @@ def neighbour(index: int, address: Address, mac: str) -> Request:
     header = struct.pack("=BxxxiHBB", family, index, _NUD_PERMANENT, 0, 0)
     body = header + attribute(_NDA_DST, address.packed) + attribute(_NDA_LLADDR, mac_bytes(mac))
     return Request(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, body, f"tell the neighbour {address}")
+
+
+def neighbour_retries(index: int, version: int, milliseconds: int, what: str) -> Request:
+    """How long an interface waits for an answer before it asks for a neighbour again; after the third time without one
+    the host is unreachable. A user namespace has no sysctl for this, but the same setting by netlink."""
+    family, table = (socket.AF_INET, "arp_cache") if version == 4 else (socket.AF_INET6, "ndisc_cache")
+    values = u32(_NDTPA_IFINDEX, index) + attribute(_NDTPA_RETRANS_TIME, struct.pack("=Q", milliseconds))
+    body = struct.pack("=BxH", family, 0) + text(_NDTA_NAME, table) + nested(_NDTA_PARMS, values)
+    return Request(RTM_SETNEIGHTBL, 0, body, f"set how long {what} waits for neighbours")
 
 
 def enslave(index: int, master: int, what: str) -> Request:

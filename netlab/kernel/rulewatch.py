@@ -26,7 +26,7 @@ class RuleWatch:
         self._events = nfnetlink.netfilter_socket((nfnetlink.GROUP_NFTABLES,))
         self._events.socket.setblocking(False)
         self._questions = nfnetlink.netfilter_socket()
-        self._generation = self.generation()
+        self._generation = self._paused_at = self.generation()
 
     def fileno(self) -> int:
         """Ready for reading when something has changed."""
@@ -36,14 +36,21 @@ class RuleWatch:
         """The number of the rule set's generation: it rises with every change."""
         return nftables.generation(self._questions)
 
-    def pause(self) -> None:
+    def pause(self, is_ours: Callable[[str, str], bool]) -> bool:
+        """Stop listening; whether something of ours was removed until now (see :meth:`drain`)."""
         self._events.unsubscribe(nfnetlink.GROUP_NFTABLES)
+        removed = self.drain(is_ours)
+        self._paused_at = self.generation()
+        return removed
 
-    def resume(self) -> None:
-        """Listen again; all that has happened until now is taken for one's own doing."""
-        self.drain(lambda *_: False)
+    def resume(self, own: int | None) -> bool:
+        """Listen again; whether others have changed something since :meth:`pause`.
+
+        ``own``: how many transactions of one's own there were in between; None where nobody knows.
+        """
         self._events.subscribe(nfnetlink.GROUP_NFTABLES)
         self._generation = self.generation()
+        return own is not None and self._generation - self._paused_at != own
 
     @property
     def changed(self) -> bool:

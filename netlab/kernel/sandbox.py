@@ -14,9 +14,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 
 from netlab.kernel import libc
@@ -24,6 +23,7 @@ from netlab.model.errors import MachineCannot
 from netlab.model.text import Message
 
 OVERFLOW_ID = 65534
+RUN = Path("/run")
 
 NO_USER_NAMESPACES = Message(
     "sandbox.no-user-namespaces",
@@ -59,9 +59,9 @@ ADVICE_CONTAINER = Message(
 UNREADABLE = Message(
     "sandbox.unreadable",
     en="Started as root, a lab runs as uid {uid}, and that user cannot read {path}: make it readable for others, as in "
-    "'chmod -R o+rX {folder}', or start kube-netlab as an ordinary user.",
+    "'{command}', or start kube-netlab as an ordinary user.",
     zh="以 root 启动时，实验以 uid {uid} 运行，而该用户无法读取 {path}：请让其他用户可读，例如 "
-    "'chmod -R o+rX {folder}'，或者以普通用户身份启动 kube-netlab。",
+    "'{command}'，或者以普通用户身份启动 kube-netlab。",
 )
 SETUP_FAILED = Message(
     "sandbox.setup-failed",
@@ -70,19 +70,27 @@ SETUP_FAILED = Message(
 )
 
 
-def enter(report_init: Callable[[int], None], readable: Iterable[Path] = (), *, own_users: bool = True) -> None:
+def enter(
+    report_init: Callable[[int], None],
+    readable: Iterable[Path] = (),
+    *,
+    own_users: bool = True,
+    preload: Callable[[], None] = lambda: None,
+) -> None:
     """Become the lab's PID 1; returns in that process only.
 
     The calling process calls ``report_init`` with the host's pid of the lab's PID 1 and exits with status 0. It is the
     new process's parent only for that moment: whoever wants to wait for it makes itself a child subreaper (prctl(2)).
 
-    ``readable`` are the paths that the program itself is read from. They are needed only when root starts the lab from
-    where nobody else can read, see :func:`expose`.
+    ``readable`` are the paths that the program itself is read from. When root starts the lab from where nobody else can
+    look, they are made reachable, see :func:`expose`; where their files cannot be read by others either, ``preload`` is
+    called, which is to import all that will be needed, as long as we are root.
 
     Without ``own_users`` there is no user namespace, and root stays root: for a machine that is the lab's alone.
 
     Raises :class:`MachineCannot`, in the calling process or in the lab's PID 1, naming what is missing.
     """
+    readable = list(readable)
     who = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
     as_root = own_users and os.geteuid() == 0 and _is_mapped(OVERFLOW_ID)
     limits = _limits()
@@ -91,6 +99,8 @@ def enter(report_init: Callable[[int], None], readable: Iterable[Path] = (), *, 
             libc.unshare(libc.CLONE_NEWNS)
             libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
             expose(closed)
+        if as_root and _first_unreadable(readable, _others_may) is not None:
+            preload()
         if own_users:
             _enter_user_namespace(as_root)
         libc.unshare(libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS)
@@ -101,7 +111,7 @@ def enter(report_init: Callable[[int], None], readable: Iterable[Path] = (), *, 
     if child:
         report_init(child)
         os._exit(0)
-    _become_init()
+    _become_init(readable)
 
 
 def _is_mapped(uid: int) -> bool:
@@ -119,12 +129,43 @@ def check_readable(paths: Iterable[Path]) -> None:
 
     ``paths`` are those that :func:`enter` got. To be called when something could not be imported.
     """
+    found = _first_unreadable(paths, os.access)
+    if found is not None:
+        path, command = found
+        raise MachineCannot(UNREADABLE(uid=OVERFLOW_ID, path=path, command=command))
+
+
+def _first_unreadable(paths: Iterable[Path], may: Callable[[Path, int], bool]) -> tuple[Path, str] | None:
+    """A file or folder of a program that somebody may not read, and the command that lets everybody read it."""
     for folder in paths:
-        parts = [folder.glob(pattern) for pattern in ("netlab", "netlab/**/*", "lib/python3*/site-packages/*")]
-        for each in chain([folder], *parts):
-            needed = os.R_OK | os.X_OK if each.is_dir() else os.R_OK
-            if each.name != "__pycache__" and not os.access(each, needed):
-                raise MachineCannot(UNREADABLE(uid=OVERFLOW_ID, path=each, folder=folder))
+        for parent in reversed(folder.parents):
+            if not may(parent, os.X_OK):
+                return parent, f"chmod o+x {parent}"
+        for each, needed in _program_files(folder):
+            if not may(each, needed):
+                return each, f"chmod -R o+rX {folder}"
+    return None
+
+
+def _program_files(folder: Path) -> Iterator[tuple[Path, int]]:
+    """What Python reads of a checkout or an installation, folders before what is in them; and how, as access(2) has it."""
+    enter = os.R_OK | os.X_OK
+    yield folder, enter
+    if (folder / "netlab").is_dir():
+        yield folder / "netlab", enter
+        for place, folders, files in os.walk(folder / "netlab"):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            yield from ((Path(place, name), enter) for name in folders)
+            yield from ((Path(place, name), os.R_OK) for name in files)
+    for site in folder.glob("lib/python3*/site-packages"):
+        yield site, enter
+        with os.scandir(site) as packages:
+            yield from ((Path(each.path), enter if each.is_dir() else os.R_OK) for each in packages)
+
+
+def _others_may(path: Path, mode: int) -> bool:
+    """os.access(2) for a user to whom nothing belongs, such as the lab's."""
+    return not mode & ~path.stat().st_mode
 
 
 def _enter_user_namespace(as_root: bool) -> None:
@@ -165,12 +206,13 @@ def _enter_user_namespace(as_root: bool) -> None:
     os.setresuid(0, 0, 0)
 
 
-def _become_init() -> None:
-    """As PID 1: mounts of our own, so that /proc tells of the lab's processes and /run is empty and writable."""
+def _become_init(readable: Iterable[Path]) -> None:
+    """As PID 1: mounts of our own, so that /proc tells of the lab's processes, and /run is writable and empty but for
+    the program where that is read from there."""
     try:
         libc.mount("none", "/", None, libc.MS_REC | libc.MS_PRIVATE)
         libc.mount("proc", "/proc", "proc", libc.MS_NOSUID | libc.MS_NODEV | libc.MS_NOEXEC)
-        libc.mount("tmpfs", "/run", "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, "mode=755,size=16m")
+        _cover(RUN, [path for each in readable if RUN in (path := each.resolve()).parents], "mode=755,size=16m")
     except OSError as error:
         raise MachineCannot(SETUP_FAILED(error=error.strerror, advice=_advice(error))) from error
 
@@ -216,12 +258,17 @@ def expose(closed: dict[Path, list[Path]]) -> None:
     old places. The rest of the closed folder is out of sight afterwards.
     """
     for barrier, wanted in closed.items():
-        kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in wanted]
-        libc.mount("tmpfs", str(barrier), "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, "mode=755,size=1m")
-        for path, descriptor in kept:
-            path.mkdir(parents=True, exist_ok=True)
-            libc.mount(f"/proc/self/fd/{descriptor}", str(path), None, libc.MS_BIND | libc.MS_REC)
-            os.close(descriptor)
+        _cover(barrier, wanted, "mode=755,size=1m")
+
+
+def _cover(folder: Path, wanted: Iterable[Path], options: str) -> None:
+    """Mount an empty folder over one, and the wanted paths of that in their old places again."""
+    kept = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in wanted]
+    libc.mount("tmpfs", str(folder), "tmpfs", libc.MS_NOSUID | libc.MS_NODEV, options)
+    for path, descriptor in kept:
+        path.mkdir(parents=True, exist_ok=True)
+        libc.mount(f"/proc/self/fd/{descriptor}", str(path), None, libc.MS_BIND | libc.MS_REC)
+        os.close(descriptor)
 
 
 def _searchable(folder: Path, uid: int) -> bool:

@@ -38,6 +38,9 @@ _FORWARDING = {
     "net/ipv4/conf/all/send_redirects": 0,
     "net/ipv4/conf/default/send_redirects": 0,
 }
+NEIGHBOUR_RETRY_MS = 250
+"""A host that does not answer three questions is unreachable: after 750 ms, within a probe's time-out. (The kernel's
+own setting is a second for each.)"""
 _BRIDGE_CALLS = ("net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables")
 
 
@@ -154,6 +157,7 @@ def _inside_requests(setup: PlaceSetup, done: _Done | None) -> Iterable[Request]
             yield rtnetlink.hairpin(index[port], on, what(port))
     for device, each in setup.addresses[done.addresses :]:
         yield rtnetlink.address(index[device], each, what(device))
+        yield rtnetlink.neighbour_retries(index[device], each.version, NEIGHBOUR_RETRY_MS, what(device))
     for device, number in list(setup.indexes.items())[done.links :]:
         yield rtnetlink.up(number, what(device))
     for peer in setup.vxlan_peers if first else ():

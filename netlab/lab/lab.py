@@ -21,6 +21,8 @@ from netlab.lab.execution import Executed, execute
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
 from netlab.lab.listing import listing
+from netlab.lab.load_balancing import LoadBalancing
+from netlab.lab.locating import CauseLocator
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcesses, declared_ports
@@ -46,7 +48,8 @@ from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
 from netlab.packets import reasons
 from netlab.packets.correlate import correlate
-from netlab.packets.craft import CraftedProbe, parse_expression, sctp_init
+from netlab.packets.craft import CraftedProbe, sctp_init
+from netlab.packets.expression import parse_expression
 from netlab.packets.headers import ACK, SYN, TCP
 from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
@@ -114,6 +117,7 @@ class Lab:
         self.notes: list[Text] = []
         self.captured: Captured | None = None
         self.failed: Text | None = None
+        self.balancing: LoadBalancing | None = None
         self._slices = EndpointSliceController(self.store)
         self._walking = asyncio.Lock()
         self._causes: dict[str, tuple[int, Causes]] = {}
@@ -138,11 +142,16 @@ class Lab:
         """
         resolved = self.resolved
         self._watch_processes()
-        plan = plan_fabric(resolved.nodes, resolved.clients, resolved.declared, resolved.wiring)
+        box = resolved.load_balancer.box if resolved.load_balancer is not None else None
+        plan = plan_fabric(resolved.nodes, resolved.clients, resolved.declared, resolved.wiring, box)
         self.fabric.build(plan)
         for value in resolved.objects:
             self.store.put(value)
         self.store.watch(self._slices.note)
+        if resolved.load_balancer is not None:
+            self.balancing = LoadBalancing(self.store, resolved.load_balancer, self.zygotes.proxies)
+            self.store.watch(self.balancing.note)
+            self.balancing.start(self.fabric, plan.topology())
         for setup in plan.setups.values():
             self._observe_place(setup)
         # All at the same time: proxies list objects and program nodes, a thread adds Pods to these, processes start.
@@ -294,7 +303,7 @@ class Lab:
         self,
         sender: str,
         destination: str | None,
-        protocol: str = "tcp",
+        protocol: str | None = None,
         expression: str | None = None,
         timeout: float = 2.0,
     ) -> Walk:
@@ -313,12 +322,15 @@ class Lab:
             finally:
                 probe.close()
 
-    def _make_probe(self, sender: Sender, destination: str | None, protocol: str, expression: str | None) -> Probe:
+    def _make_probe(
+        self, sender: Sender, destination: str | None, protocol: str | None, expression: str | None
+    ) -> Probe:
         point = self.observatory.points[sender.place]
         if expression is not None:
             packet = parse_expression(expression)
             with point.namespace.entered():
-                return CraftedProbe(packet, destination, point)
+                return CraftedProbe(packet, destination, point, protocol)
+        protocol = protocol or "tcp"
         target = parse_target(destination or "", protocol)
         with point.namespace.entered():
             if protocol == "tcp":
@@ -441,8 +453,7 @@ class Lab:
             local_addresses=self.topology.places[place].own_addresses(),
             portals=self.proxies.portals(place),
         )
-        locator = self.locator
-        causes = causes_of(world, locator.locate if locator is not None else lambda origin: origin)
+        causes = causes_of(world, CauseLocator(self.locator, self.store.get))
         self._causes[place] = (self.store.revision, causes)
         return causes
 

@@ -207,17 +207,20 @@ def plan_fabric(
     clients: Sequence[ClientPlan],
     declared: dict[Side, list[Network]],
     wiring: Wiring,
+    box: ClientPlan | None = None,
 ) -> FabricPlan:
-    """Work the fabric out, without Pods (:func:`plan_pod` adds them).
+    """Work the fabric out, without Pods (:func:`plan_pod` adds them). ``box``: a further host on the node network.
 
     The values are valid already: every address has its network, none is taken twice.
     """
     hosts = [Host(client.name, "client", client.addresses) for client in clients]
     hosts += [Host(node.name, "node", node.addresses) for node in nodes]
+    boxes = [box] if box is not None else []
+    hosts += [Host(each.name, "node", each.addresses) for each in boxes]
     segments, attachments = attach(hosts, declared)
     plan = FabricPlan({}, [], segments, attachments, {node.name: node for node in nodes}, wiring)
     plan.setups[ROUTER] = PlaceSetup(ROUTER, "router", forwards=True)
-    for client in clients:
+    for client in (*clients, *boxes):
         plan.setups[client.name] = PlaceSetup(client.name, "client")
     for node in nodes:
         plan.setups[node.name] = PlaceSetup(

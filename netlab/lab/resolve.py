@@ -18,9 +18,11 @@ import msgspec
 
 from netlab.cluster.allocators import AllocationFailed, Allocators, allocate_service
 from netlab.cluster.endpointslices import slices_for
+from netlab.cluster.store import key_of
 from netlab.lab.addresses import Addresses, Ranges, host_fault
 from netlab.lab.faults import Faults
 from netlab.lab.input import Given, LabInput, Locator
+from netlab.lab.load_balancing import LoadBalancerPlan, plan_load_balancer, with_addresses
 from netlab.lab.networks import Side, declared_or_derived
 from netlab.lab.plan import ROUTER, ClientPlan, NodePlan, PodPlan, Wiring
 from netlab.model.errors import BadInput
@@ -50,8 +52,8 @@ NO_FREE_ADDRESS = "no address of it is free for {owner}"
 
 BAD_MODE = Message(
     "resolve.bad-mode",
-    en='mode: "{mode}" is none of {modes}',
-    zh='mode："{mode}" 不是 {modes} 之一',
+    en='--mode: "{mode}" is none of {modes}',
+    zh='--mode："{mode}" 不是 {modes} 之一',
 )
 UNSCHEDULED = Message(
     "resolve.scheduled",
@@ -94,6 +96,7 @@ class Resolved:
     wiring: Wiring = field(default_factory=Wiring)
     configs: dict[str, KubeProxyConfiguration] = field(default_factory=dict)
     allocators: Allocators | None = None
+    load_balancer: LoadBalancerPlan | None = None
     locator: Locator | None = None
     notes: list[Text] = field(default_factory=list)
 
@@ -125,11 +128,13 @@ class _Resolver:
         self._networks()
         self._nodes()
         self._clients()
+        self._load_balancer()
         self.faults.raise_any()
         pods = self._pods()
         services = self._services()
         self.faults.raise_any()
         self._slices(services, pods)
+        self._load_balancer_addresses()
         self._wiring()
         return result
 
@@ -303,6 +308,27 @@ class _Resolver:
             ClientPlan(each.name, each.addresses or self._free_addresses("client", FIRST_CLIENT_HOST, each.name))
             for each in self.result.clients
         ]
+
+    def _load_balancer(self) -> None:
+        plan = plan_load_balancer(self.spec.load_balancer, self._hosts())
+        self.result.load_balancer = plan
+        if plan is not None and plan.box is not None and plan.box.name in self._hosts().values():
+            self._lab_fault(invalid("spec.loadBalancer.mode", plan.mode, f"a host is named {plan.box.name}"))
+
+    def _hosts(self) -> dict[Address, str]:
+        """Nodes and clients by address."""
+        hosts = {address: node.name for node in self.result.nodes for address in node.addresses}
+        return hosts | {address: client.name for client in self.result.clients for address in client.addresses}
+
+    def _load_balancer_addresses(self) -> None:
+        """Give Services their addresses before there is anything to answer for them."""
+        if self.result.load_balancer is None:
+            return
+        services = [each for each in self.result.objects if each["kind"] == "Service"]
+        changed, refused = with_addresses(services, self.result.load_balancer, self._hosts())
+        new = {key_of(each): each for each in changed}
+        self.result.objects = [new.get(key_of(each), each) for each in self.result.objects]
+        self.result.notes += refused
 
     # Pods
 

@@ -16,7 +16,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,9 @@ WAKE_S = 30.0
 """How long a guest may take to go on from its state, seconds."""
 FAREWELL_S = 2.0
 """How long the last words to frontends may take to go out, seconds."""
+LINGER_S = 0.3
+"""How long a connection stays that the engine has closed, seconds: it may have died, and its frontends are to hear why.
+"""
 STOP_S = 4.0
 """How long the engine may take to end when it is asked to, seconds; then the guest is ended."""
 
@@ -59,6 +62,11 @@ ENGINE_ENDED = Message(
     "microvm.engine-ended",
     en="The engine in the microVM has ended while it was being started: {words}",
     zh="microVM 中的引擎在启动时退出：{words}",
+)
+ENGINE_KILLED = Message(
+    "microvm.engine-killed",
+    en="The engine in the microVM, which has {memory} MiB of memory, was ended by signal {number}{words}",
+    zh="microVM (内存 {memory} MiB) 中的引擎被信号 {number} 终止{words}",
 )
 
 _STANDARD_ERROR = 2
@@ -140,6 +148,8 @@ class Supervisor:
         self.first = first
         self.listener = listener
         self.directory = directory
+        self._frontends: set[_Frontend] = set()
+        self._all_gone = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, image: qemu.Image, accelerator: str, state: int) -> None:
@@ -154,25 +164,41 @@ class Supervisor:
     async def _carry(self, machine: Machine) -> None:
         """Connect frontends with the engine until that has ended, or the guest is lost."""
         loop = asyncio.get_running_loop()
-        first = machine.line.open(ports.FIRST, _Frontend)
+        first = self._open(machine, ports.FIRST)
         await loop.connect_accepted_socket(lambda: first, self.first)
         server = None
         if self.listener is not None:
-            further = lambda: machine.line.open(ports.FURTHER, _Frontend)  # noqa: E731
-            server = await loop.create_unix_server(further, sock=self.listener)
+            server = await loop.create_unix_server(lambda: self._open(machine, ports.FURTHER), sock=self.listener)
         reason = await machine.gone
         if server is not None:
             server.close()
             self._forget_name()
+        line = b""
         if isinstance(reason, EngineEnded):
             os.write(_STANDARD_ERROR, reason.log)
+            if reason.status < 0:
+                words = machine.last_words()
+                text = ENGINE_KILLED(memory=qemu.MEMORY_MIB, number=-reason.status, words=words)
+                line = jsonrpc.notification("engine.failed", jsonrpc.error_from(LabFailed(text)))
         else:
             line = jsonrpc.notification("engine.failed", jsonrpc.error_from(as_error(reason, "microVM")))
-            for stream in list(machine.line.streams.values()):
-                if isinstance(stream, _Frontend):
-                    stream.fail(line)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(machine.line.idle.wait(), FAREWELL_S)
+        for frontend in list(self._frontends):
+            frontend.end(line)
+        if self._frontends:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), FAREWELL_S)
+
+    def _open(self, machine: Machine, purpose: str) -> _Frontend:
+        """A frontend's connection into the guest, whose socket is still to come."""
+        frontend = _Frontend(machine.line, self._closed)
+        self._frontends.add(frontend)
+        machine.line.begin(frontend, purpose)
+        return frontend
+
+    def _closed(self, frontend: _Frontend) -> None:
+        self._frontends.discard(frontend)
+        if not self._frontends:
+            self._all_gone.set()
 
     def _forget_name(self) -> None:
         """Take our socket's name away, as nobody listens any more. Where root made it, whoever comes by does that."""
@@ -185,7 +211,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         ours.sendall(jsonrpc.request(1, "engine.stop", {}))
-        stream = machine.line.open(ports.FURTHER)
+        stream = Stream(machine.line)
+        machine.line.begin(stream, ports.FURTHER)
         self._tasks.add(task := loop.create_task(loop.connect_accepted_socket(lambda: stream, theirs)))
         task.add_done_callback(self._tasks.discard)
         loop.call_later(STOP_S, ours.close)
@@ -195,18 +222,27 @@ class Supervisor:
 class _Frontend(Stream):
     """A frontend's connection. It gets whole lines only, so that the last of them can be ours."""
 
-    def __init__(self, line: Line, number: int) -> None:
-        super().__init__(line, number)
+    def __init__(self, line: Line, closed: Callable[[_Frontend], None]) -> None:
+        super().__init__(line)
+        self._tell_closed = closed
         self._lines = jsonrpc.LineBuffer()
 
     def deliver(self, data: bytes) -> None:
         for line in self._lines.feed(data):
             super().deliver(line + b"\n")
 
-    def fail(self, line: bytes) -> None:
-        """Say why there is no engine any more, and close."""
-        super().deliver(line)
-        self.close()
+    def close(self) -> None:
+        asyncio.get_running_loop().call_later(LINGER_S, super().close)
+
+    def end(self, line: bytes) -> None:
+        """Say a last line, and close."""
+        if line:
+            super().deliver(line)
+        super().close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._tell_closed(self)
 
 
 if __name__ == "__main__":

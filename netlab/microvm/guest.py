@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import fcntl
-import importlib
 import os
-import pkgutil
 import resource
 import shutil
 import signal
@@ -20,7 +18,6 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
@@ -34,8 +31,6 @@ ENGINE_SOCKET = "\0netlab-engine"
 """Where the engine listens for further frontends: a name in the guest's first network namespace, not a file."""
 
 _OPEN_FILES = 1024 * 1024
-_LATER = ("scapy.layers.all", "scapy.layers.sctp")
-"""What the engine imports when it is first asked for."""
 _TOOLS = ("ip", "iptables-nft-restore", "ip6tables-nft-restore", "nft")
 """Run once before the snapshot: what they read from the image is in memory then."""
 _LOG_BYTES = 64 * 1024
@@ -89,20 +84,12 @@ def _become_engine(first: socket.socket, listener: socket.socket, log: int) -> N
     try:
         detach(log)
         from netlab.engine import __main__ as engine
+        from netlab.engine.preload import import_all
 
         arguments = [str(first.fileno()), str(listener.fileno())]
-        status = engine.main(arguments, own_users=False, before_serving=_import_all)
+        status = engine.main(arguments, own_users=False, before_serving=import_all)
     finally:
         os._exit(status)
-
-
-def _import_all() -> None:
-    """Load what the engine would load one by one while somebody waits."""
-    for each in pkgutil.walk_packages([str(Path(__file__).parents[1])], "netlab."):
-        if not each.name.endswith("__main__"):
-            importlib.import_module(each.name)
-    for name in _LATER:
-        importlib.import_module(name)
 
 
 class Agent:

@@ -34,6 +34,8 @@ _MERGED = ("bin", "lib", "lib64", "sbin")
 _FOLDERS = ("dev", "proc", "root", "run", "sys", "tmp", "var/lib", "usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc")
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"
 _GROUP = "root:x:0:\nnogroup:x:65534:\n"
+_RESOLVER = "nameserver 127.0.0.1\n"
+"""There is none, but there are libraries that complain where nothing is said."""
 _LIBRARY = re.compile(r"(?:=> |^\s+)(/\S+) \(0x", re.MULTILINE)
 
 # The root's modules are loaded here rather than one by one when somebody needs them, and waits for a slow processor.
@@ -187,6 +189,7 @@ def _members(
     texts = {
         "/etc/passwd": _PASSWD,
         "/etc/group": _GROUP,
+        "/etc/resolv.conf": _RESOLVER,
         f"{found.folder}/modules.dep": modules.dependencies_index(found.known),
         f"{found.folder}/modules.alias": modules.aliases_index(found.known),
         f"{found.folder}/modules.builtin": found.built_in,

@@ -20,7 +20,8 @@ from netlab.model.errors import MachineCannot
 from netlab.model.text import Message
 
 TCG, KVM = "tcg", "kvm"
-MEMORY_MIB = 1024
+MEMORY_MIB = 2048
+"""As much as the guest may have; what it does not use, QEMU does not take."""
 
 CANNOT_START = Message(
     "microvm.cannot-start",

@@ -83,7 +83,7 @@ def start_engine_in_microvm(
     Raises :class:`MachineCannot` where the machine lacks what a microVM needs.
     """
     packages.check_machine()
-    packages.find_all(packages.HOST_PROGRAMS)
+    packages.find_all({**packages.HOST_PROGRAMS, **packages.GUEST_PROGRAMS})
     cache = Cache(default_folder())
     program = program or Program(engine_contents())
     try:

@@ -61,7 +61,7 @@ class Decoder:
 class Stream(asyncio.Protocol):
     """One connection, from its socket's side: give it to asyncio as the socket's protocol."""
 
-    def __init__(self, line: Line, number: int) -> None:
+    def __init__(self, line: Line, number: int = 0) -> None:
         self.line = line
         self.number = number
         self.transport: asyncio.Transport | None = None
@@ -108,21 +108,18 @@ class Line(asyncio.Protocol):
         self.streams: dict[int, Stream] = {}
         self.full = False
         self.received = 0
-        self.idle = asyncio.Event()
         self.lost = asyncio.Event()
         self.writer: asyncio.WriteTransport | None = None
         self._opened = opened
         self._number = 0
         self._decoder = Decoder()
-        self.idle.set()
 
-    def open(self, purpose: str, kind: Callable[[Line, int], Stream] = Stream) -> Stream:
-        """A new stream, whose socket is still to come. Only one end of a line may open streams."""
+    def begin(self, stream: Stream, purpose: str) -> None:
+        """Begin a new stream, whose socket is still to come. Only one end of a line may do so."""
         self._number += 1
-        stream = kind(self, self._number)
-        self._add(stream)
+        stream.number = self._number
+        self.streams[stream.number] = stream
         self.send(Frame(Kind.OPEN, stream.number, purpose.encode()))
-        return stream
 
     def send(self, frame: Frame) -> None:
         if self.writer is not None and not self.writer.is_closing():
@@ -130,7 +127,7 @@ class Line(asyncio.Protocol):
 
     def forget(self, stream: Stream) -> None:
         """A stream's socket has closed: the other end is told, unless it was the one that said so."""
-        if self._remove(stream.number) is not None:
+        if self.streams.pop(stream.number, None) is not None:
             self.send(Frame(Kind.CLOSE, stream.number))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -160,7 +157,7 @@ class Line(asyncio.Protocol):
     def _take(self, frame: Frame) -> None:
         if frame.kind is Kind.OPEN:
             stream = Stream(self, frame.stream)
-            self._add(stream)
+            self.streams[stream.number] = stream
             self._opened(stream, frame.data.decode())
             return
         # A stream that this end has closed may still have frames under way to it.
@@ -170,15 +167,5 @@ class Line(asyncio.Protocol):
         if frame.kind is Kind.DATA:
             known.deliver(frame.data)
         else:
-            self._remove(frame.stream)
+            del self.streams[frame.stream]
             known.close()
-
-    def _add(self, stream: Stream) -> None:
-        self.streams[stream.number] = stream
-        self.idle.clear()
-
-    def _remove(self, number: int) -> Stream | None:
-        stream = self.streams.pop(number, None)
-        if not self.streams:
-            self.idle.set()
-        return stream

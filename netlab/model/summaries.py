@@ -146,6 +146,8 @@ def advice(walk: Walk) -> Text | None:
     if walk.verdict == "unreachable" and back:
         if answer in ("walk.hops-used-up", "walk.nobody-speaks-it"):
             return back[0].reason
+        if request and request[-1].action == "unanswered":
+            return request[-1].reason
         if answer == "walk.answers-with-error" and request:
             return NO_ROUTE(place=back[0].place, address=host_of(request[-1].destination))
     seen = LAST_SEEN(place=f"{last.place}/{last.interface}" if last.interface is not None else last.place)

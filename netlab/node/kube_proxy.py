@@ -6,6 +6,7 @@ takes them over.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import socket
@@ -20,7 +21,7 @@ from netlab.kernel import libc
 from netlab.kernel.rulewatch import RuleWatch
 from netlab.model.errors import NetlabError
 from netlab.model.keys import ObjectKey
-from netlab.node import zygote
+from netlab.node import balancing, zygote
 from netlab.node.companions import Companions, Synced
 from netlab.node.objectsource import Changed, EngineSource, Listed, ObjectSource, SourceEnded
 from netlab.objects.endpointslice import EndpointSlice
@@ -44,8 +45,8 @@ RETRY_S = 1.0
 
 
 def start_zygote() -> zygote.Zygote:
-    """The fork server that kube-proxies come from."""
-    return zygote.start("netlab-proxies", {KIND: _run}, lambda: None)
+    """The fork server that kube-proxies come from, and the processes of the lab's load balancer."""
+    return zygote.start("netlab-proxies", {KIND: _run, **balancing.HANDLERS}, lambda: None)
 
 
 def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
@@ -53,6 +54,8 @@ def _run(given: Mapping[str, Any], descriptors: list[int]) -> None:
     libc.setns(namespace, libc.CLONE_NEWNET)
     os.close(namespace)
     libc.prctl(libc.PR_SET_NAME, b"kube-proxy")
+    # Objects of a large cluster come and go together: looking for cycles among them again and again finds none.
+    gc.set_threshold(100_000, 50, 100)
     config = msgspec.convert(given["config"], KubeProxyConfiguration)
     with suppress(SourceEnded):
         source = EngineSource(socket.socket(fileno=connection), WATCHED)
@@ -231,7 +234,10 @@ class KubeProxy:
         assert self._rules is not None
         if not self._unsynced and (self._rules.changed or self.config.proxy_mode == "ipvs"):
             self._repair()
-        self._rules.pause()
+        if self._rules.pause(self._is_ours):
+            self._repair()
+        # Nobody counts what is cleaned up of other modes, and what iptables does not do in mode ipvs.
+        is_counted = bool(self.proxiers) and self.config.proxy_mode != "ipvs"
         try:
             if not self.proxiers:
                 self._make_proxiers()
@@ -240,8 +246,8 @@ class KubeProxy:
                 self._sync_family(family, proxier, done)
         except NetlabError as error:
             failure = error
-        finally:
-            self._rules.resume()
+        own = sum(each.report.transactions for each in done)
+        disturbed = self._rules.resume(own if is_counted and failure is None else None)
         for each in done:
             self._companions.synced(each, self.trackers[each.family].ports)
         if failure is not None:
@@ -253,6 +259,8 @@ class KubeProxy:
         reports = [each.report for each in done]
         self._retry_at = None
         self._unsynced = False
+        if disturbed:
+            self._repair()
         self.source.report(
             "proxy.synced",
             {

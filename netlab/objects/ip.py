@@ -18,6 +18,7 @@ from ipaddress import (
     ip_interface,
     ip_network,
 )
+from socket import AF_INET, inet_pton
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
@@ -33,6 +34,16 @@ def parse_ip(text: str) -> Address | None:
         return ip_address(text) if "%" not in text else None
     except (AddressValueError, ValueError):
         return None
+
+
+def canonical_ip(text: str) -> str | None:
+    """The address as Kubernetes writes it, or None where the text is none; fast for IPv4."""
+    try:
+        inet_pton(AF_INET, text)
+    except (OSError, ValueError):
+        address = parse_ip(text)
+        return str(address) if address is not None else None
+    return text
 
 
 def parse_cidr(text: str) -> Network | None:

@@ -99,6 +99,8 @@ def validate(lab: Lab) -> list[FieldError]:
     ):
         if value not in allowed:
             errors.append(unsupported(path, value, allowed))
+    if spec.load_balancer.mode in LOAD_BALANCER_MODES[1:] and not spec.load_balancer.pool:
+        errors.append(required("spec.loadBalancer.pool", CIDR_WORDS))
     if spec.load_balancer.pool and parse_cidr(spec.load_balancer.pool) is None:
         errors.append(invalid("spec.loadBalancer.pool", spec.load_balancer.pool, CIDR_WORDS))
     errors += _hosts(spec)

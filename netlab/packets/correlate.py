@@ -55,9 +55,9 @@ NO_ERROR_SEEN = Message(
 )
 ANSWER_UNKNOWN = Message(
     "gap.answer-unknown",
-    en="An answer to a packet without payload carries nothing to know it by: only what came back to {place} was looked "
-    "for, and nothing did.",
-    zh="对无载荷数据包的应答不带任何可供识别的标记：只查找了返回 {place} 的数据包，但没有找到。",
+    en="An answer to this packet would carry nothing to know it by: only what came back to {place} was looked for, and "
+    "nothing did.",
+    zh="对该数据包的应答不带任何可供识别的标记：只查找了返回 {place} 的数据包，但没有找到。",
 )
 UNPLACED = Message(
     "gap.unplaced",
@@ -224,7 +224,8 @@ def _tell_reply(seen: Observation, found: StepList, requests: Journey, replies: 
         return
     result = seen.outcome.result
     told = bool(found.steps) and found.steps[-1].action == "unanswered"
-    if seen.mark.is_bare and requests.visits and not requests.visits[-1].dropped and not told:
+    nameless = seen.mark.is_bare and not seen.mark.answers_by_ports
+    if nameless and requests.visits and not requests.visits[-1].dropped and not told:
         found.gap(ANSWER_UNKNOWN(place=seen.origin))
     elif result in ("answered", "refused") or (result == "unreachable" and requests.visits and not told):
         found.gap(NO_ANSWER_SEEN(place=seen.origin))

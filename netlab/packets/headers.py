@@ -23,7 +23,10 @@ _ICMP_ERRORS = {3, 4, 5, 11, 12}
 _ICMPV6_ERRORS = {1, 2, 3, 4}
 _ROUTING_ERRORS = {(3, 0), (3, 1), (3, 4), (11, 0)}
 _ROUTING_ERRORS_6 = {(1, 0), (1, 3), (2, 0), (3, 0)}
+_NUMBERED = {(8, 0), (0, 0), (13, 0), (14, 0), (128, 0), (129, 0)}
+"""ICMP with an identifier and a sequence number: pings and questions for the time, and their answers."""
 _EXTENSION_HEADERS = {0, 43, 60}
+_FRAGMENT_HEADER = 44
 _KEY_PAYLOAD = 12
 VXLAN_PORT = 4789
 
@@ -81,7 +84,13 @@ class Packet:
 
     @property
     def is_echo_reply(self) -> bool:
-        return self.icmp in ((0, 0), (129, 0))
+        return self.icmp in ((0, 0), (14, 0), (129, 0))
+
+    @property
+    def echo_sequence(self) -> int | None:
+        """The sequence number of a ping, which NAT keeps (it may change the identifier)."""
+        number = self.key[5] if self.icmp in _NUMBERED and len(self.key) == 7 else None
+        return int.from_bytes(number) if isinstance(number, bytes) else None
 
     @property
     def is_out_of_hops(self) -> bool:
@@ -192,6 +201,14 @@ def parse_trace(network: bytes, transport: bytes) -> Packet | None:
     return _packet(*header[:-1], transport)
 
 
+def is_later_fragment(data: bytes) -> bool:
+    """Whether an IP packet is a fragment other than the first: those have no transport header."""
+    if len(data) >= 20 and data[0] >> 4 == 4:
+        return bool(struct.unpack_from("!H", data, 6)[0] & 0x1FFF)
+    is_fragment = len(data) >= 48 and data[0] >> 4 == 6 and data[6] == _FRAGMENT_HEADER
+    return is_fragment and bool(struct.unpack_from("!H", data, 42)[0] >> 3)
+
+
 def _inside(inner: Packet, outer: Packet) -> Packet:
     values = {name: getattr(inner, name) for name in inner.__slots__}
     return Packet(**{**values, "outer": outer})
@@ -214,8 +231,11 @@ def _ip_header(data: bytes) -> tuple[int, int, int, str, str, int, bytes] | None
         source = socket.inet_ntop(socket.AF_INET6, data[8:24])
         destination = socket.inet_ntop(socket.AF_INET6, data[24:40])
         protocol, offset = data[6], 40
-        while protocol in _EXTENSION_HEADERS and offset + 8 <= len(data):
-            protocol, offset = data[offset], offset + 8 + data[offset + 1] * 8
+        while protocol in (*_EXTENSION_HEADERS, _FRAGMENT_HEADER) and offset + 8 <= len(data):
+            if protocol == _FRAGMENT_HEADER and struct.unpack_from("!H", data, offset + 2)[0] >> 3:
+                return None
+            length = 0 if protocol == _FRAGMENT_HEADER else data[offset + 1]
+            protocol, offset = data[offset], offset + 8 + length * 8
         end = 40 + int(struct.unpack_from("!H", data, 4)[0])
         return 6, protocol, data[7], source, destination, label, data[offset : max(end, offset)]
     return None

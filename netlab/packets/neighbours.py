@@ -32,6 +32,7 @@ def add_unanswered_question(seen: Observation, found: StepList, last: Visit) -> 
         if question is None or question.is_answer or _is_answered(seen, question.address):
             continue
         if _is_next_hop(seen, frame, question.address, host_of(destination)):
+            found.begin(frame.time_ns)
             found.at(frame.time_ns)
             found.add(
                 direction="request",

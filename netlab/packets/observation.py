@@ -11,7 +11,7 @@ from netlab.model.rulebook import Rulebook
 from netlab.model.text import Text
 from netlab.model.topology import Topology
 from netlab.model.walk import Probe
-from netlab.packets.headers import ACK, RST, SCTP, SYN, TCP, Packet
+from netlab.packets.headers import ACK, RST, SCTP, SYN, TCP, UDP, Packet
 
 SocketResult = Literal["answered", "refused", "unreachable", "timeout", "sent"]
 
@@ -19,7 +19,8 @@ SocketResult = Literal["answered", "refused", "unreachable", "timeout", "sent"]
 @dataclass(frozen=True)
 class Mark:
     """What tells the probe's packets from all others: for TCP the sequence number, else the first bytes of the payload,
-    else the identification in the IP header (IPv6: the flow label). ``protocol`` is the IP protocol's number.
+    for a ping without one its sequence number (``echo``), else the identification in the IP header (IPv6: the flow
+    label). ``protocol`` is the IP protocol's number.
 
     For TCP, ``answers`` are the numbers that an answer acknowledges, where they are others than the next one, and
     ``acknowledged`` what the probe acknowledges itself: a reset begins with that (RFC 9293, 3.10.7).
@@ -31,6 +32,7 @@ class Mark:
     identification: int | None = None
     answers: tuple[int, ...] = ()
     acknowledged: int | None = None
+    echo: int | None = None
 
     @property
     def payload_offset(self) -> int:
@@ -47,7 +49,12 @@ class Mark:
     @property
     def is_bare(self) -> bool:
         """Whether answers carry nothing of the mark."""
-        return self.protocol != TCP and not self.payload
+        return self.protocol != TCP and not self.payload and self.echo is None
+
+    @property
+    def answers_by_ports(self) -> bool:
+        """Whether answers, which carry nothing of the mark, are known by their ports."""
+        return self.is_bare and self.protocol in (UDP, SCTP)
 
     def carried_by(self, packet: Packet) -> bool:
         """Whether the packet is one of the probe's, request or echoed answer."""
@@ -57,6 +64,9 @@ class Mark:
             return packet.sequence == self.sequence
         if self.payload:
             return packet.payload[: len(self.payload)] == self.payload
+        if self.echo is not None:
+            is_same = packet.is_echo_reply or packet.key[2] == self.identification
+            return is_same and packet.echo_sequence == self.echo
         return packet.key[2] == self.identification
 
     def answered_by(self, packet: Packet) -> bool:
@@ -70,6 +80,8 @@ class Mark:
             if packet.flags & RST and not packet.flags & ACK:
                 return self.acknowledged is not None and packet.sequence == self.acknowledged
             return bool(packet.flags & (SYN | RST)) and packet.acknowledgement in self.expected
+        if self.echo is not None:
+            return packet.is_echo_reply and packet.echo_sequence == self.echo
         if self.protocol == SCTP and len(self.payload) >= 8 and packet.verification_tag == self.payload[4:8]:
             return True
         return self.carried_by(packet)

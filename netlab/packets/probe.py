@@ -15,6 +15,8 @@ import time
 from abc import ABC, abstractmethod
 
 from netlab.kernel.nftables import PacketMatch
+from netlab.model.errors import BadInput
+from netlab.model.text import Message
 from netlab.model.walk import endpoint_text
 from netlab.packets.headers import ICMP, ICMPV6, PROTOCOL_NAMES, SCTP, TCP, UDP
 from netlab.packets.observation import Mark, Outcome, SocketResult
@@ -25,7 +27,11 @@ _IP_RECVERR, _IPV6_RECVERR = 11, 25
 _RESPONSE_LIMIT = 1024 * 1024
 _REFUSED = (errno.ECONNREFUSED, errno.ECONNRESET)
 _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
-_FORBIDDEN = (errno.EPERM, errno.EACCES)
+CANNOT_SEND = Message(
+    "probe.cannot-send",
+    en="the packet to {target} could not be sent: {what}",
+    zh="发往 {target} 的数据包无法发送：{what}",
+)
 
 
 class Probe(ABC):
@@ -69,21 +75,25 @@ def trace_matches(mark: Mark, family: int) -> list[PacketMatch]:
         if mark.acknowledged is not None:
             answers.append(PacketMatch(family, TCP, 4, struct.pack("!I", mark.acknowledged)))
         return [PacketMatch(family, TCP, 4, number), *answers, PacketMatch(family, icmp, inner + 4, number)]
+    if mark.echo is not None:
+        number = mark.echo.to_bytes(2)
+        return [PacketMatch(family, mark.protocol, 6, number), PacketMatch(family, icmp, inner + 6, number)]
     if not mark.payload:
         start, length = (4, 2) if family == 4 else (1, 3)
         number = (mark.identification or 0).to_bytes(length)
-        return [
-            PacketMatch(family, mark.protocol, start, number, network=True),
-            PacketMatch(family, icmp, 8 + start, number),
-        ]
-    wanted = mark.payload[:12]
+        # Of an answer nothing is known that NAT would keep: then all of the protocol are traced, and picked from later.
+        wanted = PacketMatch(family, mark.protocol, start, number, network=True)
+        if mark.answers_by_ports:
+            wanted = PacketMatch(family, mark.protocol, 0, b"")
+        return [wanted, PacketMatch(family, icmp, 8 + start, number)]
+    begin = mark.payload[:12]
     matches = [
-        PacketMatch(family, mark.protocol, mark.payload_offset, wanted),
-        PacketMatch(family, icmp, inner + mark.payload_offset, wanted),
+        PacketMatch(family, mark.protocol, mark.payload_offset, begin),
+        PacketMatch(family, icmp, inner + mark.payload_offset, begin),
     ]
-    if mark.protocol == SCTP and len(wanted) >= 8:
+    if mark.protocol == SCTP and len(begin) >= 8:
         # The answer carries the tag that the INIT asked for as its verification tag.
-        matches.append(PacketMatch(family, SCTP, 4, wanted[4:8]))
+        matches.append(PacketMatch(family, SCTP, 4, begin[4:8]))
     return matches
 
 
@@ -92,16 +102,16 @@ def new_payload_mark() -> bytes:
     return b"nl" + secrets.token_hex(5).encode()
 
 
-def result_of(error: OSError) -> SocketResult:
-    """What an error of a socket says about the probe."""
+def result_of(error: OSError, target: Target) -> SocketResult:
+    """What an error of a socket says about the probe. Raises :class:`BadInput` where it says that there is none."""
     if error.errno in _REFUSED:
         return "refused"
     if error.errno in _UNREACHABLE:
         return "unreachable"
-    if error.errno in _FORBIDDEN:
-        # A local hook dropped the packet: send(2) says EPERM.
+    if error.errno == errno.EPERM:
+        # A local hook dropped the packet.
         return "timeout"
-    raise error
+    raise BadInput(CANNOT_SEND(target=target.text, what=error.strerror or error)) from error
 
 
 def socket_text(connection: socket.socket) -> str:
@@ -154,7 +164,7 @@ class TcpProbe(Probe):
             error_text = "timeout"
         except OSError as error:
             if result != "answered":
-                result = result_of(error)
+                result = result_of(error, self.target)
             error_text = error.strerror
         duration = (time.perf_counter() - begin) * 1e6
         return Outcome(result, source, self.target.text, duration, error_text)
@@ -202,7 +212,7 @@ class UdpProbe(Probe):
         except TimeoutError:
             error_text = "timeout"
         except OSError as error:
-            result, error_text = result_of(error), error.strerror
+            result, error_text = result_of(error, self.target), error.strerror
         duration = (time.perf_counter() - begin) * 1e6
         return Outcome(result, source, self.target.text, duration, error_text)
 
@@ -242,7 +252,7 @@ class EchoProbe(Probe):
         except TimeoutError:
             error_text = "timeout"
         except OSError as error:
-            result, error_text = result_of(error), error.strerror
+            result, error_text = result_of(error, self.target), error.strerror
         duration = (time.perf_counter() - begin) * 1e6
         return Outcome(result, source, self.target.address, duration, error_text)
 

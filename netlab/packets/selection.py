@@ -5,13 +5,13 @@ Both are told by what NAT keeps (the probe's mark), and named by their keys from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from netlab.model.records import Frame
 from netlab.packets.headers import Packet, destination_mac, parse_frame
 from netlab.packets.observation import Observation
 from netlab.packets.passes import HookPass
-from netlab.packets.translation import texts
+from netlab.packets.translation import Addresses, texts
 from netlab.packets.visits import FrameSighting, interface_of
 
 Key = tuple[object, ...]
@@ -94,8 +94,8 @@ def reply_key(
     packets = _packets(sightings, passes)
     asked_as = {each.addresses for each in packets if each.key == asked}
     # A request that is sent again carries the mark too; at some place it has the prober's own source.
-    mine = [each for each in packets if each.inner is None and each.source_text == seen.outcome.source]
-    resent = {each.key for each in mine if not each.is_echo_reply}
+    mine = [each for each in packets if each.source_text == seen.outcome.source]
+    resent = {each.key for each in mine if not each.is_echo_reply and not each.is_icmp_error}
 
     def answers(packet: Packet) -> bool:
         if packet.key == asked or packet.key in resent or not seen.mark.answered_by(packet):
@@ -103,20 +103,32 @@ def reply_key(
         # A bare mark alone may come by chance: the error has to quote the request as it was seen.
         return packet.inner is None or not seen.mark.is_bare or packet.inner.addresses in asked_as
 
+    if seen.mark.echo is not None:
+        # Numbers of pings come by chance too: one that comes back to the prober is the one.
+        mine_back = (seen.outcome.destination, seen.outcome.source)
+        back = (each.key for each in _packets(later, passes) if answers(each) and each.addresses == mine_back)
+        if (key := next(back, None)) is not None:
+            return key
     found = next((each.key for each in _packets(later, passes) if answers(each)), None)
+    if found is None and seen.mark.answers_by_ports:
+        wanted = _turned_round(seen, asked_as)
+        others = (each for each in _packets(later, passes) if each.key != asked and each.key not in resent)
+        same = (each for each in others if each.protocol == seen.mark.protocol and each.inner is None)
+        return next((each.key for each in same if each.addresses in wanted), None)
     if found is None and seen.mark.is_bare:
         return _unmarked_reply_key(seen, [each for each in later if each.packet.key != asked])
     return found
 
 
+def _turned_round(seen: Observation, asked_as: Collection[Addresses]) -> set[Addresses]:
+    """The addresses that an answer can have: those of the request the other way round, and what conntrack expects."""
+    expected = (texts(record.reply) for record in seen.conntrack if texts(record.original) in asked_as)
+    return {(destination, source) for source, destination in asked_as} | set(expected)
+
+
 def _unmarked_reply_key(seen: Observation, later: Sequence[FrameSighting]) -> Key | None:
-    """The key of what came back to the prober's own addresses, where answers cannot be known by a mark."""
-    source, destination = seen.outcome.source, seen.outcome.destination
-    wanted = {(destination, source)}
-    for record in seen.conntrack:
-        if record.place == seen.origin and texts(record.original) == (source, destination):
-            # On a node an answer comes in before conntrack gives it back the address that was asked.
-            wanted.add(texts(record.reply))
+    """The key of what came back to the prober's own addresses, where answers can be known by nothing else."""
+    wanted = _turned_round(seen, {(seen.outcome.source, seen.outcome.destination)})
     for each in later:
         came_in = each.frame.place == seen.origin and each.frame.direction == "in"
         if came_in and each.packet.protocol == seen.mark.protocol and each.packet.addresses in wanted:

@@ -42,6 +42,10 @@ class StepList:
     def at(self, time_ns: int) -> None:
         self._time_us = max(self._time_us, (time_ns - self.context.start_ns) / 1000)
 
+    def begin(self, time_ns: int) -> None:
+        """Count times from here if nothing has been told that was before."""
+        self.context.start_ns = min(self.context.start_ns, time_ns)
+
     def gap(self, reason: Text | None) -> None:
         if reason is not None and (len(self.steps), reason) not in self.gaps:
             self.gaps.append((len(self.steps), reason))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from netlab.model.keys import ObjectKey, Origin
 from netlab.objects.endpointslice import SERVICE_NAME_LABEL, EndpointSlice
 from netlab.objects.endpointslice import Endpoint as EndpointSpec
-from netlab.objects.ip import parse_ip
+from netlab.objects.ip import canonical_ip
 from netlab.proxy.family import Family, join_host_port
 from netlab.proxy.service_ports import HEADLESS_LABEL, PROXY_NAME_LABEL, ServicePortName
 
@@ -73,13 +73,13 @@ def endpoints_of(
 def _endpoint(
     endpoint_slice: EndpointSlice, index: int, spec: EndpointSpec, port: int, node_name: str
 ) -> Endpoint | None:
-    address = parse_ip(spec.addresses[0]) if spec.addresses else None
-    if address is None:
+    ip = canonical_ip(spec.addresses[0]) if spec.addresses else None
+    if ip is None:
         return None
     conditions = spec.conditions
     metadata = endpoint_slice.metadata
     return Endpoint(
-        ip=str(address),
+        ip=ip,
         port=port,
         local=bool(spec.node_name) and spec.node_name == node_name,
         ready=conditions.ready is not False,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from netlab.model.keys import ObjectKey
-from netlab.objects.ip import Address, Network, parse_cidr, parse_ip
+from netlab.objects.ip import Network, canonical_ip, parse_cidr
 from netlab.objects.service import Service
 from netlab.objects.service import ServicePort as PortSpec
 from netlab.proxy.family import Family
@@ -163,7 +163,7 @@ def _source_ranges(texts: list[str], family: Family) -> tuple[Network, ...]:
 def _of_family(candidates: list[tuple[str, str]], family: Family) -> tuple[AddressOfService, ...]:
     found = []
     for text, field in candidates:
-        address: Address | None = parse_ip(text)
-        if address is not None and family.matches(address):
-            found.append(AddressOfService(str(address), field))
+        ip = canonical_ip(text)
+        if ip is not None and (":" in ip) == (family is Family.IPV6):
+            found.append(AddressOfService(ip, field))
     return tuple(found)

@@ -55,9 +55,17 @@ def kill(machine: Machine, role: str) -> None:
 
 def catches(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler for a signal."""
+    return _has(pid, "SigCgt", number)
+
+
+def holds_back(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a signal wait."""
+    return _has(pid, "SigBlk", number)
+
+
+def _has(pid: int, field: str, number: signal.Signals) -> bool:
     with suppress(OSError):
-        caught = _field(pid, "SigCgt")
-        return bool(int(caught[0], 16) >> (number - 1) & 1)
+        return bool(int(_field(pid, field)[0], 16) >> (number - 1) & 1)
     return False
 
 

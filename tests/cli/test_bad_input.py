@@ -226,9 +226,6 @@ class TestWords:
         result.said(2)
         assert HAN.search(result.err.removeprefix("错误："))
 
-    def test_a_mode_that_is_not_here_yet(self, machine: Machine) -> None:
-        machine.run("walk", NODEPORT, *WALK, "--mode", "userspace").said(3, "mode userspace cannot be run here")
-
     def test_no_words_are_answered_with_help(self, machine: Machine) -> None:
         result = machine.run()
         assert result.status == 2

@@ -18,7 +18,7 @@ from netlab.lab.plan import plan_fabric
 from netlab.lab.resolve import Resolved, resolve
 from netlab.model.errors import BadInput
 from netlab.objects.yaml_source import Source, plain_scalar
-from netlab.packets.craft import parse_expression
+from netlab.packets.expression import parse_expression
 from tests.cli.labfiles import GOOD
 
 Json = Any

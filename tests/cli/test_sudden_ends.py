@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Machine, Result, until
-from tests.cli.processes import catches, kill, processes, roles, the_process
+from tests.cli.processes import catches, holds_back, kill, processes, roles, the_process
 from tests.conftest import NODEPORT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("nothing_left")]
@@ -273,8 +273,8 @@ class TestSignals:
             let_run(command, seconds)
             command.send_signal(number)
             result = machine.result(command)
-            assert (result.status, result.err) in ((0, ""), (-number, ""), (1, "interrupted\n")), result
-            if result.status != 1:
+            assert (result.status, result.err) in ((0, ""), (-number, ""), (128 + number, "interrupted\n")), result
+            if result.status != 128 + number:
                 assert "is up" in result.out
                 machine.run("down").done()
             assert not list(machine.rendezvous.iterdir())
@@ -288,8 +288,23 @@ class TestSignals:
             let_run(command, seconds)
             command.send_signal(signal.SIGTERM)
             result = machine.result(command)
-            assert (result.status, result.err) in ((0, ""), (-signal.SIGTERM, ""), (1, "interrupted\n")), result
-            assert capture.stat().st_size > 1000 if capture.exists() else result.status == 1
+            assert (result.status, result.err) in ((0, ""), (-signal.SIGTERM, ""), (143, "interrupted\n")), result
+            assert capture.stat().st_size > 1000 if capture.exists() else result.status == 143
+
+    @pytest.mark.parametrize("words", [("ls",), ("walk", NODEPORT, *TO_POD), ("rules", NODEPORT, "--node", "node-a")])
+    def test_in_its_first_moments(self, machine: Machine, words: tuple[str | Path, ...]) -> None:
+        """While it imports what it is made of; most of all then."""
+        ended = set()
+        for number in range(25):
+            command = machine.start(*words)
+            until(lambda: holds_back(command.pid, signal.SIGINT) or command.poll() is not None, "its first statement")
+            let_run(command, number * 0.0025)
+            command.send_signal(signal.SIGINT)
+            result = machine.result(command)
+            assert (result.status, result.err) in ((0, ""), (130, "interrupted\n")), result
+            ended.add(result.status)
+        assert 130 in ended
+        assert not roles(machine)
 
     def test_more_than_one(self, machine: Machine) -> None:
         command = machine.start("walk", NODEPORT, *INTO_THE_VOID)
@@ -298,7 +313,7 @@ class TestSignals:
             command.send_signal(signal.SIGINT)
             command.send_signal(signal.SIGTERM)
         result = machine.result(command)
-        assert (result.status, result.err) == (1, "interrupted\n")
+        assert (result.status, result.err) == (130, "interrupted\n")
 
     def test_one_that_is_ignored(self, machine: Machine) -> None:
         command = machine.start(*UP, wrapper=("nohup",), stdin=subprocess.PIPE)
@@ -311,8 +326,9 @@ class TestSignals:
     def test_interrupted_in_chinese(self, machine: Machine) -> None:
         command = machine.start("walk", NODEPORT, *INTO_THE_VOID, environment={"LANG": "zh_CN.UTF-8"})
         the_process(machine, "pod curl")
-        command.send_signal(signal.SIGTERM)
-        assert machine.result(command).err == "已中断\n"
+        command.send_signal(signal.SIGHUP)
+        result = machine.result(command)
+        assert (result.status, result.err) == (129, "已中断\n")
 
 
 def ready(command: subprocess.Popen[bytes]) -> None:

@@ -294,14 +294,44 @@ class TestRefusals:
         assert walk.verdict == "refused"
         assert walk.endpoint is None
 
-    def test_an_address_on_the_wire_that_nobody_has(self, lab: netlab.Lab) -> None:
-        walk = lab.walk("client", "192.168.60.99:80", timeout=0.3)
+    @pytest.mark.parametrize(
+        ("sender", "to", "protocol", "asking"),
+        [
+            ("client", "192.168.60.99:80", "tcp", "router"),
+            ("client", "192.168.60.99:80", "udp", "router"),
+            ("node-a", "192.168.60.99:80", "tcp", "node-a"),
+            ("node-a", "192.168.60.99", "icmp", "node-a"),
+            ("curl", "10.200.1.99:80", "tcp", "default/curl"),
+            ("curl", "10.200.2.99:80", "udp", "node-b"),
+        ],
+    )
+    def test_an_address_on_the_wire_that_nobody_has(
+        self, lab: netlab.Lab, sender: str, to: str, protocol: str, asking: str
+    ) -> None:
+        """The same each time: who asks in vain says so, before the time-out."""
+        for _ in range(2):
+            walk = lab.walk(sender, to, protocol=protocol)
+            check(walk)
+            assert walk.verdict == "unreachable"
+            assert walk.gaps == ()
+            assert step_with(walk, "unanswered").place == asking
+            back = next(step for step in walk.steps if step.direction == "reply")
+            assert back.place == asking
+            assert back.reason is not None
+            assert "host unreachable" in back.reason.en
+            told = advice(walk)
+            assert told is not None
+            assert f"{asking} asks who has {to.partition(':')[0]}, and nobody answers." in told.en
+            assert walk.steps[-1].t_us > 100_000
+
+    def test_no_time_to_learn_that_nobody_has_an_address(self, lab: netlab.Lab) -> None:
+        walk = lab.walk("client", "192.168.60.97:80", timeout=0.3)
         check(walk)
         assert walk.verdict == "no-reply"
         assert (walk.steps[-1].place, walk.steps[-1].interface) == ("router", "nodes0")
         told = advice(walk)
         assert told is not None
-        assert "router asks who has 192.168.60.99, and nobody answers." in told.en
+        assert "router asks who has 192.168.60.97, and nobody answers." in told.en
         assert "last seen at router/nodes0" in told.en
 
     def test_an_address_without_a_route(self, lab: netlab.Lab) -> None:
@@ -369,11 +399,76 @@ class TestCraftedPackets:
         assert walk.verdict == "unreachable"
         assert next(step for step in walk.steps if step.direction == "reply").place == "router"
 
-    def test_an_empty_datagram(self, lab: netlab.Lab) -> None:
-        walk = lab.walk("curl", "10.96.0.7:53", packet="IP()/UDP()")
+    @pytest.mark.parametrize("payload", ["", '/b"x"', '/b"hello"'])
+    @pytest.mark.parametrize(
+        ("sender", "to"), [("client", "192.168.60.123:30053"), ("curl", "10.96.0.7:53"), ("node-a", "10.96.0.7:53")]
+    )
+    def test_a_datagram_with_little_to_know_it_by(self, lab: netlab.Lab, sender: str, to: str, payload: str) -> None:
+        begin = time.monotonic()
+        walk = lab.walk(sender, to, packet=f"IP()/UDP(){payload}")
+        assert time.monotonic() - begin < 1.0
         check(walk)
         assert walk.verdict == "answered"
-        assert len(changes(walk)) >= 1
+        assert walk.gaps == ()
+        back = {(step.place, step.action) for step in walk.steps if step.direction == "reply"}
+        assert ("node-a", "DNAT undone") in back
+
+    @pytest.mark.parametrize("ping", ["ICMP()", "ICMP(id=0)", 'ICMP(seq=7)/b"x"', 'ICMP(id=77)/b"abcdefghijklmnop"'])
+    @pytest.mark.parametrize(
+        ("sender", "to"), [("client", "192.168.60.123"), ("curl", "10.200.2.20"), ("node-a", "192.168.60.123")]
+    )
+    def test_pings(self, lab: netlab.Lab, sender: str, to: str, ping: str) -> None:
+        walk = lab.walk(sender, packet=f'IP(dst="{to}")/{ping}')
+        check(walk)
+        assert walk.verdict == "answered"
+        assert walk.gaps == ()
+        told = summary(walk)
+        assert "0 DNAT, 0 SNAT." in told.en
+
+    @pytest.mark.parametrize("flags", ["R", "RA"])
+    def test_a_reset_is_sent_and_not_answered(self, lab: netlab.Lab, flags: str) -> None:
+        walk = lab.walk("client", packet=f'IP(dst="10.200.1.2")/TCP(dport=80, flags="{flags}")', timeout=0.3)
+        check(walk)
+        assert walk.verdict in ("no-reply", "dropped")
+        assert walk.steps[0].place == "client"
+        assert any(step.place == "node-a" for step in walk.steps)
+
+    @pytest.mark.parametrize("protocol", ["UDP(dport=53)", "ICMP()"])
+    def test_a_packet_that_is_too_long_for_the_link_is_cut(self, lab: netlab.Lab, protocol: str) -> None:
+        to = "10.96.0.7" if protocol.startswith("UDP") else "10.200.2.20"
+        walk = lab.walk("curl", packet=f'IP(dst="{to}")/{protocol}/b"{"0123456789" * 300}"')
+        check(walk)
+        assert walk.verdict == "answered"
+        assert walk.gaps == ()
+
+    def test_a_packet_that_is_too_long_and_must_not_be_cut(self, lab: netlab.Lab) -> None:
+        packet = f'IP(dst="10.96.0.7", flags="DF")/UDP(dport=53)/b"{"0123456789" * 300}"'
+        with pytest.raises(BadInput, match=r"to 10\.96\.0\.7:53 could not be sent: Message too long"):
+            lab.walk("curl", packet=packet)
+
+    @pytest.mark.parametrize(
+        ("packet", "to", "said"),
+        [
+            ('IP(dst="255.255.255.255")/UDP(dport=80)', None, "is no address of one host"),
+            ('IP(dst="10.96.0.1", frag=5)/TCP(dport=80)', None, "other than the first has no transport header"),
+            ('IP(dst="10.96.0.1", ihl=4)/TCP(dport=80)', None, "its IP header is none"),
+            ("IP()/TCP()", "www.example.com:80", "names are not supported yet"),
+            ("IP()/TCP()", "[fd00::1]:80", "has an IPv4 header, but --to says"),
+            ("IP()/TCP()", None, "needs an IP or IPv6 layer with a destination"),
+        ],
+    )
+    def test_packets_that_cannot_be_followed(self, lab: netlab.Lab, packet: str, to: str | None, said: str) -> None:
+        with pytest.raises(BadInput, match=said):
+            lab.walk("curl", to, packet=packet)
+
+    def test_a_protocol_that_the_packet_does_not_have(self, lab: netlab.Lab) -> None:
+        with pytest.raises(BadInput, match="--packet is tcp, but --proto says udp"):
+            lab.walk("curl", packet='IP(dst="10.96.0.1")/TCP(dport=80)', protocol="udp")
+        assert lab.walk("curl", packet='IP(dst="10.200.2.20")/ICMP()', protocol="icmp").verdict == "answered"
+
+    def test_a_broadcast_to_a_network_of_the_sender_is_refused_by_the_kernel(self, lab: netlab.Lab) -> None:
+        with pytest.raises(BadInput, match=r"192\.168\.1\.255:80 could not be sent: Permission denied"):
+            lab.walk("client", "192.168.1.255:80", protocol="udp")
 
     def test_sctp_reaches_a_pod_that_does_not_speak_it(self, lab: netlab.Lab) -> None:
         walk = lab.walk("client", "10.200.1.2:80", protocol="sctp")

@@ -142,6 +142,12 @@ class TestWhatIsReadable:
         assert f"cannot read {code}: " in as_user(4711, check)
         (tmp_path / "netlab").chmod(0o700)
         assert f"cannot read {tmp_path / 'netlab'}: " in as_user(4711, check)
+        tmp_path.chmod(0o700)
+        assert f"cannot read {tmp_path}: " in as_user(4711, check)
+        tmp_path.parent.chmod(0o700)
+        said = as_user(4711, check)
+        assert f"cannot read {tmp_path.parent}: " in said
+        assert f"'chmod o+x {tmp_path.parent}'" in said
 
 
 def as_user(uid: int, function: Callable[[], str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from pathlib import Path
 from typing import NoReturn
@@ -14,8 +15,10 @@ from netlab.microvm.contents import SITE
 from netlab.model import jsonrpc
 from tests.conftest import OWN_MACHINE
 
-RUN, CRASH, REPORT = "tests.run", "tests.crash", "tests.report"
-"""To the guest: run tests; crash. From the guest: a test's report, or, with no test, what pytest came to in the end."""
+RUN, CRASH, DIE, REPORT = "tests.run", "tests.crash", "tests.die", "tests.report"
+"""To the guest: run tests; have the kernel crash; end yourself.
+
+From the guest: a test's report, or, with no test, what pytest came to in the end."""
 LOG_BYTES = 16384
 
 
@@ -47,6 +50,8 @@ def serve(connection: socket.socket, log: int) -> None:
                 connection.sendall(jsonrpc.notification(REPORT, end))
             elif message.method == CRASH:
                 Path("/proc/sysrq-trigger").write_text("c")
+            elif message.method == DIE:
+                os.kill(os.getpid(), signal.SIGKILL)
             connection.sendall(jsonrpc.answer(message.id, None))
 
 

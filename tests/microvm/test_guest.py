@@ -12,12 +12,19 @@ from tests.microvm.plugin import start_guest
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("microvm")]
 
 
-def test_a_crash_is_told() -> None:
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (inside.CRASH, "The microVM's kernel has crashed: Kernel panic - not syncing: sysrq"),
+        (inside.DIE, "The engine in the microVM, which has 2048 MiB of memory, was ended by signal 9"),
+    ],
+)
+def test_a_sudden_end_is_told(what: str, words: str) -> None:
     with start_guest() as client:
-        client.connection.sendall(jsonrpc.request(1, inside.CRASH, {}))
+        client.connection.sendall(jsonrpc.request(1, what, {}))
         with pytest.raises(NetlabError) as raised:
             client.wait_notification("none of that name")
-    assert str(raised.value).startswith("The microVM's kernel has crashed: Kernel panic - not syncing: sysrq")
+    assert str(raised.value).startswith(words)
 
 
 def test_tests_that_a_guest_does_not_finish_fail() -> None:

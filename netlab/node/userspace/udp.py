@@ -6,6 +6,8 @@ Source of behaviour: kubernetes/pkg/proxy/userspace/proxysocket.go (1.25).
 from __future__ import annotations
 
 import socket
+import struct
+from ipaddress import ip_address
 
 from netlab.model.records import Tuple
 from netlab.node.eventloop import READ, EventLoop
@@ -15,6 +17,10 @@ from netlab.proxy.userspace.balancer import Balancer
 
 _LARGEST = 4096
 """Bytes of a datagram that get through; the rest of a longer one is lost, as it was."""
+
+_IPV6_RECVPKTINFO, _IPV6_PKTINFO = 49, 50
+_IP_PKTINFO = 8
+_ANCILLARY = 64
 
 _AT_ONCE = 64
 """Datagrams that one socket may pass on before others have their turn."""
@@ -39,6 +45,10 @@ class UdpPortal:
         self.reporter = reporter
         self.idle_s = idle_s
         self.flows: dict[Address, _Flow] = {}
+        if receiver.family == socket.AF_INET:
+            receiver.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
+        else:
+            receiver.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
         loop.watch(receiver, READ, self._take)
 
     def close(self) -> None:
@@ -51,16 +61,16 @@ class UdpPortal:
     def _take(self, _: int) -> None:
         for _ in range(_AT_ONCE):
             try:
-                data, client = self.receiver.recvfrom(_LARGEST)
+                data, ancillary, _, client = self.receiver.recvmsg(_LARGEST, _ANCILLARY)
             except OSError:
                 # Nothing more, or the error of an answer that its client did not want.
                 return
-            flow = self.flows.get(client) or self._begin(client)
+            flow = self.flows.get(client) or self._begin(client, ancillary)
             if flow is not None:
                 flow.send(data)
 
-    def _begin(self, client: Address) -> _Flow | None:
-        own = self.receiver.getsockname()
+    def _begin(self, client: Address, ancillary: list[tuple[int, int, bytes]]) -> _Flow | None:
+        own = (_addressed_to(ancillary) or self.receiver.getsockname()[0], self.receiver.getsockname()[1])
         endpoint = self.balancer.next(host_of(client))
         if endpoint is None:
             self.reporter.tell("failed", self.name, pair(client, own), None)
@@ -79,6 +89,16 @@ class UdpPortal:
         self.reporter.tell("joined", self.name, accepted, dialled)
         flow = self.flows[client] = _Flow(self, client, server, accepted, dialled)
         return flow
+
+
+def _addressed_to(ancillary: list[tuple[int, int, bytes]]) -> str | None:
+    """The address that a datagram came to: a socket that listens everywhere does not know it (ip(7), ipv6(7))."""
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.IPPROTO_IP, _IP_PKTINFO):
+            return str(ip_address(struct.unpack_from("=i4s4s", data)[2]))
+        if (level, kind) == (socket.IPPROTO_IPV6, _IPV6_PKTINFO):
+            return str(ip_address(data[:16]))
+    return None
 
 
 class _Flow:

@@ -5,8 +5,8 @@ Source: kubernetes/pkg/proxy/iptables/proxier.go.
 
 from __future__ import annotations
 
-import base64
 import hashlib
+from itertools import product
 
 from netlab.proxy.service_ports import ServicePortName
 
@@ -19,6 +19,10 @@ FORWARD = "KUBE-FORWARD"
 PROXY_FIREWALL = "KUBE-PROXY-FIREWALL"
 FIREWALL = "KUBE-FIREWALL"
 CANARY = "KUBE-PROXY-CANARY"
+
+_PAIRS = tuple("".join(pair) for pair in product("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", repeat=2))
+_SHIFTS = tuple(range(70, -1, -10))
+"""base32 (RFC 4648), two characters at a time: a large cluster has tens of thousands of names."""
 
 SERVICE_PREFIXES = ("KUBE-SVC-", "KUBE-SVL-", "KUBE-FW-", "KUBE-EXT-", "KUBE-SEP-")
 
@@ -51,4 +55,5 @@ def endpoint_chain(name: ServicePortName, endpoint: str) -> str:
 
 def _hash(name: ServicePortName, endpoint: str = "") -> str:
     digest = hashlib.sha256(f"{name}{name.protocol.lower()}{endpoint}".encode()).digest()
-    return base64.b32encode(digest).decode()[:16]
+    bits = int.from_bytes(digest[:10])
+    return "".join([_PAIRS[bits >> shift & 1023] for shift in _SHIFTS])

@@ -72,7 +72,7 @@ class IptablesProxier:
         transactions = lines = 0
         for text in restore_texts(changes):
             iptables.restore(self._family, self.node, text)
-            transactions += 1
+            transactions += text.count("COMMIT\n")
             lines += text.count("\n")
         self._full = False
         return SyncReport(full, transactions, lines)

@@ -181,7 +181,7 @@ class NodeHost:
 
     def _make_link(self) -> None:
         try:
-            self._route.run([addresses.dummy(names.LINK)])
+            self._route.run([addresses.dummy(names.LINK, names.LINK_INDEX)])
         except NetlinkError as error:
             if error.errno == errno.EOPNOTSUPP:
                 raise MachineCannot(NO_DUMMY(link=names.LINK)) from error

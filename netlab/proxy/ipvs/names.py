@@ -11,6 +11,8 @@ from netlab.kernel.ipset import NAME_LENGTH, SetSpec
 from netlab.proxy.family import Family
 
 LINK = "kube-ipvs0"
+LINK_INDEX = 1_000_000
+"""Far from where indexes are counted up: the kernel would take the next one, which a lab may want for a Pod's link."""
 
 SERVICES = "KUBE-SERVICES"
 POSTROUTING = "KUBE-POSTROUTING"

@@ -152,7 +152,7 @@ class UserspaceProxier:
         transactions = lines = 0
         for text in change.texts():
             iptables.restore(self._family, self.node, text)
-            transactions += 1
+            transactions += text.count("COMMIT\n")
             lines += text.count("\n")
         self._full = False
         return SyncReport(full, transactions, lines)

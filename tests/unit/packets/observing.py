@@ -11,7 +11,7 @@ from netlab.model.records import ConntrackRecord, Frame, TraceRecord, Tuple
 from netlab.model.walk import Probe as ProbeWords
 from netlab.packets.observation import EndpointOwner, Observation, Outcome
 from tests.unit.packets.probing import Simulated
-from tests.unit.packets.scenarios import ACK_ONLY, BARE
+from tests.unit.packets.scenarios import ACK_ONLY, BARE, BARE_PING
 from tests.unit.packets.simulated_lab import NODE_A, NODE_B, topology
 from tests.unit.packets.simulated_records import Event
 from tests.unit.packets.wire import address_text
@@ -121,7 +121,7 @@ def observation(probe: Simulated, recorded: Records) -> Observation:
     owners[address_text(node_b, 8080)] = EndpointOwner("default/on-host", NODE_B, NODE_B)
     traced = {record.place for record in recorded.traces}
     places = traced | {NODE_A, NODE_B}
-    crafted = scenario.protocol in (BARE, ACK_ONLY, "sctp") or scenario.hops != 64
+    crafted = scenario.protocol in (BARE, BARE_PING, ACK_ONLY, "sctp") or scenario.hops != 64
     return Observation(
         origin=scenario.origin,
         mark=probe.mark,

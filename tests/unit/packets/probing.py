@@ -10,7 +10,7 @@ from typing import Any
 from netlab.packets.observation import Mark, SocketResult
 from tests.unit.packets import wire
 from tests.unit.packets.rules import Service
-from tests.unit.packets.scenarios import ACK_ONLY, BARE, Scenario, services
+from tests.unit.packets.scenarios import ACK_ONLY, BARE, BARE_PING, Scenario, services
 from tests.unit.packets.simulated_lab import Host, Setup
 from tests.unit.packets.simulated_records import Row, Skb
 from tests.unit.packets.simulator import Simulator
@@ -90,6 +90,11 @@ def _probe(scenario: Scenario, chance: random.Random, sequence: int, family: int
     if scenario.protocol == "sctp":
         chunk = wire.init_chunk(sequence)
         return Mark(SCTP, payload=chunk[:12]), empty.changed(protocol=SCTP, payload=chunk)
+    if scenario.protocol == BARE_PING:
+        protocol, kind = (ICMP, 8) if family == 4 else (ICMPV6, 128)
+        mark = Mark(protocol, identification=empty.identification, echo=chance.randrange(2, 65536))
+        number = mark.echo or 0
+        return mark, empty.changed(protocol=protocol, icmp=(kind, 0), echo=chance.randrange(65536), sequence=number)
     echo = chance.randrange(65536)
     protocol, kind = (ICMP, 8) if family == 4 else (ICMPV6, 128)
     packet = empty.changed(protocol=protocol, icmp=(kind, 0), echo=echo, payload=text + b" kube-netlab")
@@ -106,11 +111,15 @@ def _traced_by(mark: Mark) -> Callable[[Datagram], bool]:
             return packet.sequence == mark.sequence
         if mark.payload:
             return packet.payload.startswith(mark.payload)
+        if mark.echo is not None:
+            return packet.sequence == mark.echo
         return packet.identification == mark.identification
 
     def traced(packet: Datagram) -> bool:
         if packet.quoted is not None:
             return carries(packet.quoted)
+        if mark.protocol == UDP == packet.protocol and not mark.payload:
+            return True
         if carries(packet):
             return True
         if mark.protocol == TCP == packet.protocol:

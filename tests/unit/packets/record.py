@@ -21,7 +21,7 @@ from netlab.lab.lab import Lab
 from netlab.objects.yaml_source import Source
 from netlab.packets.observation import Observation
 from tests.conftest import run_in_sandbox
-from tests.unit.packets.scenarios import ACK_ONLY, BARE, SCENARIOS, DropPolicy, Scenario, services
+from tests.unit.packets.scenarios import ACK_ONLY, BARE, BARE_PING, SCENARIOS, DropPolicy, Scenario, services
 from tests.unit.packets.simulated_lab import CLIENT, CURL, NODE_A, NODE_B, OTHER_CLIENT, WEB_1, WEB_2, WEB_3, Setup
 from tests.unit.packets.wire import address_text
 
@@ -57,6 +57,7 @@ RECORDED: dict[Setup, tuple[str, ...]] = {
         "reset where it was translated",
         "UDP to a closed port",
         "datagram without payload",
+        "ping without payload to a Pod",
         "segment of no connection",
     ),
     NO_FILTER: ("answer past conntrack",),
@@ -222,7 +223,7 @@ def _user_rules(lab: Lab, scenario: Scenario) -> Iterator[None]:
 
 async def _walk(lab: Lab, setup: Setup, scenario: Scenario) -> None:
     version = 1 if setup.family == 6 else 0
-    protocol = {BARE: "udp", ACK_ONLY: "tcp"}.get(scenario.protocol, scenario.protocol)
+    protocol = {BARE: "udp", BARE_PING: "icmp", ACK_ONLY: "tcp"}.get(scenario.protocol, scenario.protocol)
     service = services(setup.family).get(f"{scenario.service}/{protocol}")
     if scenario.to == "cluster-ip":
         assert service is not None
@@ -234,6 +235,9 @@ async def _walk(lab: Lab, setup: Setup, scenario: Scenario) -> None:
     expression = None
     if scenario.protocol == BARE:
         expression = f"{layers[setup.family]}/UDP(dport={port})"
+    elif scenario.protocol == BARE_PING:
+        ping = "ICMP()" if setup.family == 4 else "ICMPv6EchoRequest()"
+        expression = f"{layers[setup.family]}/{ping}"
     elif scenario.protocol == ACK_ONLY:
         expression = f'{layers[setup.family]}/TCP(dport={port},flags="A",ack=305419896)'
     elif scenario.hops != 64:

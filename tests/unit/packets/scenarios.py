@@ -10,7 +10,11 @@ from tests.unit.packets.simulated_lab import CLIENT, CURL, NODE_A, NODE_B, WEB_1
 from tests.unit.packets.wire import TCP
 
 BARE = "bare"
-"""A UDP datagram without payload: nothing marks it but the identification in its IP header."""
+"""A UDP datagram without payload: nothing marks it but the identification in its IP header, and its answer nothing but
+the ports."""
+
+BARE_PING = "bare ping"
+"""A ping without payload: it is known by its sequence number."""
 
 ACK_ONLY = "ack"
 """A TCP segment of no connection: it is answered with a reset that acknowledges nothing."""
@@ -284,6 +288,8 @@ SCENARIOS = (
     Scenario("SCTP to a closed port", CURL, None, WEB_1, "sctp", port=9, verdict="refused", endpoint=WEB_1),
     Scenario("ping to a node", CLIENT, None, NODE_A, "icmp"),
     Scenario("ping to a Pod", CURL, None, WEB_3, "icmp", endpoint=WEB_3),
+    Scenario("ping without payload", CLIENT, None, NODE_A, BARE_PING),
+    Scenario("ping without payload to a Pod", CURL, None, WEB_3, BARE_PING, endpoint=WEB_3),
     Scenario("ping from a node", NODE_B, None, WEB_1, "icmp", endpoint=WEB_1),
     Scenario(
         "dropped before conntrack",

@@ -241,24 +241,45 @@ def test_reject_of_which_no_error_was_sent_is_a_drop() -> None:
     assert correlate(seen).verdict == "rejected"
 
 
-def test_datagram_without_payload_has_no_answer_but_by_its_addresses() -> None:
+def test_answer_to_a_datagram_without_payload_is_known_by_its_ports() -> None:
+    """Wherever it was seen: on its way back, if not at its end."""
     probe = simulate(scenario("datagram without payload"), Setup())
-    recorded = records(probe.sim.recorder.events, random.Random(1))
-    seen = observation(probe, recorded)
-    assert correlate(seen).verdict == "answered"
-    blind = replace(seen, frames=[frame for frame in seen.frames if (frame.place, frame.direction) != (CLIENT, "in")])
-    walk = correlate(blind)
+    seen = seen_in(probe)
+    whole = correlate(seen)
+    assert (whole.verdict, whole.gaps) == ("answered", ())
+    lost = replace(
+        seen,
+        frames=[frame for frame in seen.frames if (frame.place, frame.direction) != (CLIENT, "in")],
+        traces=[trace for trace in seen.traces if trace.place != CLIENT],
+        conntrack=(),
+    )
+    walk = correlate(lost)
     assert walk.verdict == "no-reply"
-    assert [gap.reason.id for gap in walk.gaps] == ["gap.answer-unknown"]
+    assert [step.place for step in walk.steps if step.direction == "reply"][-1] == "router"
+    assert [gap.reason.id for gap in walk.gaps][-1] == "gap.not-seen-arriving"
+
+
+def test_ping_without_payload_is_not_taken_for_another_with_its_number() -> None:
+    probe = simulate(scenario("ping without payload to a Pod"), Setup())
+    alone = view(complete(probe)[0])
+    other = simulate(scenario("ping without payload"), Setup(), 7)
+    number = probe.packet.changed(source=other.packet.source, destination=other.packet.destination, identification=9)
+    other.sim.send(CLIENT, number, "noise")
+    for event in other.sim.recorder.events:
+        event.role = "noise"
+    stream = merged([other.sim.recorder.events, probe.sim.recorder.events], random.Random(1))
+    walk = correlate(observation(probe, records(stream, random.Random(1))))
+    assert view(walk) == alone
 
 
 def test_answer_that_is_the_same_packet_to_the_last_bit_is_not_told_as_one() -> None:
     """Without ports of its own and with every number zero, an echoed datagram cannot be told from the request."""
     probe = simulate(scenario("datagram without payload"), Setup())
-    echoed = [replace_identification(event, probe) for event in probe.sim.recorder.events]
+    events = [event for event in probe.sim.recorder.events if event.role == "request" or event.kind == "frame"]
+    echoed = [replace_identification(event, probe) for event in events]
     walk = correlate(observation(probe, records(echoed, random.Random(1))))
     assert all(step.direction == "request" for step in walk.steps)
-    assert {gap.reason.id for gap in walk.gaps} >= {"gap.answer-unknown"}
+    assert {gap.reason.id for gap in walk.gaps} >= {"gap.reappeared"}
 
 
 def replace_identification(event: Event, probe: Simulated) -> Event:

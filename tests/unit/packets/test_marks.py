@@ -79,6 +79,26 @@ def test_bare_mark_is_answered_by_nothing_but_errors() -> None:
     assert mark.answered_by(packet(ICMP, icmp=(3, 3), quoted=quoted))
 
 
+def test_ping_is_known_by_its_number() -> None:
+    mark = Mark(ICMP, identification=9, echo=77)
+    assert not mark.is_bare
+    asked = packet(ICMP, icmp=(8, 0), sequence=77, identification=9, echo=5)
+    assert mark.carried_by(asked)
+    assert not mark.answered_by(asked)
+    assert not mark.carried_by(packet(ICMP, icmp=(8, 0), sequence=77, identification=8))
+    assert mark.answered_by(packet(ICMP, icmp=(0, 0), sequence=77, echo=6))
+    assert not mark.answered_by(packet(ICMP, icmp=(0, 0), sequence=78, echo=5))
+    error = Datagram(ICMP, CLIENT, SERVER, icmp=(8, 0), sequence=77, identification=9)
+    assert mark.answered_by(packet(ICMP, icmp=(3, 1), quoted=error))
+
+
+def test_all_datagrams_are_traced_where_answers_are_known_by_ports() -> None:
+    mark = Mark(UDP, identification=9)
+    assert mark.answers_by_ports
+    assert matched(mark, Datagram(UDP, SERVER, CLIENT, 80, 40000, payload=b"anything"))
+    assert not matched(mark, Datagram(TCP, SERVER, CLIENT, 80, 40000))
+
+
 def matched(mark: Mark, found: Datagram) -> bool:
     """Whether nftables would trace a packet, by comparing bytes as it does."""
     network, transport = wire.network_header(found), wire.transport_part(found)
@@ -107,7 +127,13 @@ def matched(mark: Mark, found: Datagram) -> bool:
             {"payload": wire.init_chunk(7)},
             {"tag": 7, "payload": wire.init_chunk(8)},
         ),
-        (Mark(UDP, identification=9), UDP, {"identification": 9}, None),
+        (
+            Mark(ICMP, identification=9, echo=77),
+            ICMP,
+            {"icmp": (8, 0), "sequence": 77},
+            {"icmp": (0, 0), "sequence": 77},
+        ),
+        (Mark(47, identification=9), 47, {"identification": 9}, None),
     ],
 )
 def test_what_is_traced(

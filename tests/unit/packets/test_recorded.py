@@ -17,9 +17,8 @@ from tests.unit.packets.checks import well_formed
 from tests.unit.packets.observing import observation, records
 from tests.unit.packets.probing import Simulated, simulate
 from tests.unit.packets.record import RECORDED, load
-from tests.unit.packets.scenarios import BARE, SCENARIOS, Scenario
+from tests.unit.packets.scenarios import SCENARIOS, Scenario
 from tests.unit.packets.simulated_lab import Setup
-from tests.unit.packets.simulated_records import Row
 
 CASES = [(setup, name) for setup, names in RECORDED.items() for name in names]
 scenarios = {scenario.name: scenario for scenario in SCENARIOS}
@@ -52,17 +51,12 @@ def test_walk_of_a_recorded_probe(setup: Setup, name: str) -> None:
     well_formed(walk)
     assert walk.verdict == scenario.verdict
     assert (walk.endpoint.pod if walk.endpoint is not None else None) == scenario.endpoint
-    probe, seen = likely(scenario, setup, real)
-    rows = [row for row in probe.rows if not row.optional and (scenario.protocol != BARE or was_recorded(row, seen))]
+    probe, _ = likely(scenario, setup, real)
+    rows = [row for row in probe.rows if not row.optional]
     assert [where_and_what(step.direction, step.place, step.hook, step.table, step.changed) for step in walk.steps] == [
         where_and_what(row.role, row.place, row.hook, row.table, row.changed) for row in rows
     ]
-    assert bool(walk.gaps) == (scenario.protocol == BARE)
-
-
-def was_recorded(row: Row, seen: Observation) -> bool:
-    """The kernel traces no answers to packets that have no mark."""
-    return row.hook is None or row.table is None or row.role == "request" or not seen.mark.is_bare
+    assert walk.gaps == ()
 
 
 def where_and_what(*values: object) -> tuple[object, ...]:

@@ -15,7 +15,8 @@ VXLAN_PORT = 4789
 @dataclass(frozen=True)
 class Datagram:
     """One IP packet. ``hops`` is the TTL or hop limit, ``identification`` IPv6's flow label, ``echo`` ICMP's echo
-    identifier, ``tag`` SCTP's verification tag. ``quoted`` is what an ICMP error quotes."""
+    identifier (``sequence`` its number, where it is not 1), ``tag`` SCTP's verification tag. ``quoted`` is what an ICMP
+    error quotes."""
 
     protocol: int
     source: str
@@ -92,7 +93,7 @@ def transport_part(packet: Datagram) -> bytes:
     kind, code = packet.icmp
     if packet.quoted is not None:
         return struct.pack("!BBHI", kind, code, 0, 0) + whole(packet.quoted)
-    return struct.pack("!BBHHH", kind, code, 0, packet.echo, 1) + packet.payload
+    return struct.pack("!BBHHH", kind, code, 0, packet.echo, packet.sequence or 1) + packet.payload
 
 
 def whole(packet: Datagram) -> bytes:
