@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QBrush,
     QColor,
     QContextMenuEvent,
+    QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -16,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
+from gui.look.fonts import text_font
 from gui.look.style import Look
 from gui.topology.items import (
     LEGIBLE,
@@ -42,6 +44,12 @@ from netlab.model.story import action_text
 from netlab.model.text import Message
 from netlab.model.walk import Step, host_of
 
+FIRST_STEP = Message(
+    "gui.topology.first-step",
+    en="The lab is up. Press Send to see a packet go.",
+    zh="实验已就绪。点击“发送”，观察数据包的旅程。",
+)
+BUILDING = Message("gui.topology.building", en="Building the lab…", zh="正在建立实验…")
 MARGIN = 16.0
 ABOVE = 16.0
 """Room for the packet's label over the uppermost hook."""
@@ -265,8 +273,28 @@ class TopologyView(QGraphicsView):
         if isinstance(item, Item):
             self.asked_about.emit(item.name, event.globalPos())
 
+    def _draw_word(self, painter: QPainter) -> None:
+        theme = self.look.theme
+        text = self.language.say(FIRST_STEP if self.picture.nodes else BUILDING)
+        painter.save()
+        painter.resetTransform()
+        font = text_font(14)
+        painter.setFont(font)
+        width = QFontMetricsF(font).horizontalAdvance(text) + 32
+        area = QRectF(self.viewport().rect())
+        top = area.height() - 50 if self.picture.nodes else area.height() / 2 - 16
+        box = QRectF((area.width() - width) / 2, top, width, 34)
+        painter.setPen(cosmetic(theme.border, 1))
+        painter.setBrush(QColor(theme.surface))
+        painter.drawRoundedRect(box, 8, 8)
+        painter.setPen(QColor(theme.text))
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+        painter.restore()
+
     def drawForeground(self, painter: QPainter, rect: object) -> None:  # noqa: N802
-        """The frame of a view that has the keyboard."""
+        """The frame of a view that has the keyboard; and a word where nothing goes yet."""
+        if self.player.walk is None:
+            self._draw_word(painter)
         if self.hasFocus():
             painter.save()
             painter.resetTransform()
