@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 
+from netlab.kernel.limits import advice
 from netlab.model.errors import LabFailed, MachineCannot
 from netlab.model.text import Message
 
@@ -16,8 +17,8 @@ MISSING = Message(
 )
 CANNOT_RUN = Message(
     "programs.cannot-run",
-    en="The program {program} cannot be run: {error}",
-    zh="无法运行程序 {program}：{error}",
+    en="The program {program} cannot be run: {error}{advice}",
+    zh="无法运行程序 {program}：{error}{advice}",
 )
 FAILED = Message(
     "programs.failed",
@@ -72,7 +73,7 @@ def run(command: list[str], place: str, text: str = "") -> str:
             env={"PATH": _PATH, "LC_ALL": "C"},
         )
     except OSError as error:
-        raise MachineCannot(CANNOT_RUN(program=path, error=error.strerror)) from error
+        raise MachineCannot(CANNOT_RUN(program=path, error=error.strerror, advice=advice(error.errno))) from error
     if result.returncode != 0:
         raise ProgramFailed(command[0], place, result.returncode, result.stderr)
     return result.stdout
