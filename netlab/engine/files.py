@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from netlab.model.errors import BadInput
-from netlab.model.text import Message
+from netlab.model.text import Message, Text
 
 CANNOT_READ = Message("files.cannot-read", en="{file}: cannot be read: {error}", zh="{file}：无法读取：{error}")
 CANNOT_WRITE = Message("files.cannot-write", en="{file}: cannot be written: {error}", zh="{file}：无法写入：{error}")
@@ -19,6 +19,7 @@ TOO_LARGE = Message(
     en="{file}: the input is larger than {limit} bytes (all files together), which is the most that is read",
     zh="{file}：输入 (所有文件合计) 超过 {limit} 字节，这是读取的上限",
 )
+SYSTEM_SAYS = Message("files.system-says", en="{error}{advice}", zh="{error}{advice}")
 STANDARD_INPUT = "-"
 LIMIT_BYTES = 16 * 1024 * 1024
 """Most bytes that are read, all files together; what the engine takes, too."""
@@ -79,7 +80,7 @@ class OutputFile:
                 with suppress(OSError):
                     os.unlink(self._new_path)
             if isinstance(error, OSError):
-                raise BadInput(CANNOT_WRITE(file=self.name, error=error.strerror)) from error
+                raise BadInput(CANNOT_WRITE(file=self.name, error=_words(error))) from error
             raise
 
     def close(self) -> None:
@@ -110,3 +111,10 @@ def _replace(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
     with suppress(OSError):
         os.fsync(descriptor)
+
+
+def _words(error: OSError) -> Text:
+    """What the system says and, where the user's limit on the size of files has been met, that limit."""
+    from netlab.kernel import limits
+
+    return SYSTEM_SAYS(error=error.strerror, advice=limits.advice(error.errno if error.errno == errno.EFBIG else None))

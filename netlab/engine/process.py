@@ -25,8 +25,8 @@ _KILL_S = 5.0
 
 CANNOT_START = Message(
     "process.cannot-start",
-    en="the engine cannot be started: {error}",
-    zh="无法启动引擎：{error}",
+    en="the engine cannot be started: {error}{advice}",
+    zh="无法启动引擎：{error}{advice}",
 )
 
 
@@ -91,7 +91,7 @@ class EngineProcess:
                 env=_environment(),
             )
         except OSError as error:
-            raise MachineCannot(CANNOT_START(error=error.strerror)) from error
+            raise cannot_start(error) from error
         finally:
             if directory is not None:
                 os.close(directory)
@@ -118,6 +118,12 @@ class EngineProcess:
         os.close(self._log)
         self._log = None
         return words
+
+
+def cannot_start(error: OSError) -> MachineCannot:
+    from netlab.kernel import limits
+
+    return MachineCannot(CANNOT_START(error=error.strerror, advice=limits.advice(error.errno)))
 
 
 def _environment() -> dict[str, str]:

@@ -128,8 +128,8 @@ class Session(asyncio.Protocol):
 class Engine:
     """Owns the lab and the sessions. :meth:`run` returns when the engine is to end."""
 
-    def __init__(self, zygotes: Zygotes, directory: int | None) -> None:
-        self.lab = Lab(zygotes, self._connect_proxy)
+    def __init__(self, zygotes: Zygotes, limits: Mapping[str, int], directory: int | None) -> None:
+        self.lab = Lab(zygotes, self._connect_proxy, limits)
         self.loaded = False
         self.started = False
         self.detached = False

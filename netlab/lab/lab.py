@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,7 @@ import msgspec
 
 from netlab.cluster.store import Event, Store
 from netlab.kernel import ipvs
+from netlab.kernel.limits import check_namespaces
 from netlab.kernel.nftables import PacketMatch
 from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.connections import connections, forget_connection
@@ -25,7 +28,7 @@ from netlab.lab.load_balancing import LoadBalancing
 from netlab.lab.locating import CauseLocator
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
-from netlab.lab.pods import PodProcesses, declared_ports
+from netlab.lab.pods import PodProcess, PodProcesses, declared_ports
 from netlab.lab.programmed import NO_NODE
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import BAD_MODE, Resolved, resolve
@@ -60,6 +63,8 @@ SYNC_TIMEOUT_S = 60.0
 TCP_FLAGS_OFFSET = 13
 OPENINGS = (SYN, SYN | ACK)
 """The flags of the first two segments of a TCP connection."""
+POD_END_S = 5.0
+"""How long the fork server may take to tell of what a Pod has ended, seconds."""
 PODS_AT_ONCE = 16
 """Pods that are wired together, in few exchanges with the kernel, before their processes start."""
 
@@ -72,6 +77,11 @@ HELPER_DIED = Message(
     "lab.helper-died",
     en="The lab's fork server for {what} has ended; the lab cannot go on.",
     zh="实验中负责 {what} 的进程已退出；实验无法继续。",
+)
+POD_DIED = Message(
+    "lab.pod-died",
+    en="The Pod {pod} has ended while the lab came up.",
+    zh="Pod {pod} 在实验建立期间退出。",
 )
 
 
@@ -96,11 +106,15 @@ class Zygotes:
 class Lab:
     """One running lab. Made and used inside the sandbox, in the engine's event loop.
 
-    ``connect_proxy(node)`` gives a node's proxy its connection to the engine.
+    ``connect_proxy(node)`` gives a node's proxy its connection to the engine. ``limits``: how many namespaces of each
+    kind there may be, by the setting that says so.
     """
 
-    def __init__(self, zygotes: Zygotes, connect_proxy: Callable[[str], socket.socket]) -> None:
+    def __init__(
+        self, zygotes: Zygotes, connect_proxy: Callable[[str], socket.socket], limits: Mapping[str, int]
+    ) -> None:
         self.zygotes = zygotes
+        self.limits = limits
         self.connect_proxy = connect_proxy
         self.store = Store()
         self.fabric = Fabric()
@@ -144,6 +158,7 @@ class Lab:
         self._watch_processes()
         box = resolved.load_balancer.box if resolved.load_balancer is not None else None
         plan = plan_fabric(resolved.nodes, resolved.clients, resolved.declared, resolved.wiring, box)
+        check_namespaces(self.limits, _needed_namespaces(plan, resolved))
         self.fabric.build(plan)
         for value in resolved.objects:
             self.store.put(value)
@@ -186,6 +201,8 @@ class Lab:
         except ConnectionError:
             asyncio.get_running_loop().remove_reader(zygote.fileno())
             self.failed = HELPER_DIED(what="Pods" if zygote is self.zygotes.pods else "kube-proxy")
+            for each in self.pods.processes.values() if zygote is self.zygotes.pods else ():
+                each.gone.set()
             return
         for event in events:
             group = self.pods if zygote is self.zygotes.pods else self.proxies
@@ -196,11 +213,11 @@ class Lab:
                 if isinstance(event, Spawned):
                     self.proxies.started(process, event.pid)
                 else:
-                    self.proxies.exited(process, event.status)
+                    self.proxies.exited(process, event.status, event.errno)
             elif isinstance(event, Spawned):
                 process.pid = event.pid
             else:
-                process.ended = event.status
+                process.exited(event.status, event.errno)
 
     def _start_proxies(self) -> None:
         for node in self.configs:
@@ -253,13 +270,22 @@ class Lab:
         """Tell every Pod what to listen on."""
         wanted = {path: self._ports_of(path) for path in self.pods.processes}
         processes = [self.pods.processes[path] for path in wanted]
-        try:
-            results = await asyncio.gather(*(each.listen(wanted[each.pod]) for each in processes))
-        except ConnectionError as error:
-            raise LabFailed(HELPER_DIED(what=str(error))) from error
+        results = await asyncio.gather(*(self._have_listen(each, wanted[each.pod]) for each in processes))
         for process, failed in zip(processes, results, strict=True):
             for port, error_name in failed.items():
                 self.notes.append(CANNOT_LISTEN(pod=process.pod, port=port, error=error_name))
+
+    async def _have_listen(self, process: PodProcess, ports: Sequence[int]) -> dict[str, str]:
+        """Raises OSError with what the kernel refused the Pod, where it has ended of that."""
+        try:
+            return await process.listen(ports)
+        except ConnectionError as error:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POD_END_S):
+                    await process.gone.wait()
+            if process.refused:
+                raise OSError(process.refused, os.strerror(process.refused)) from error
+            raise LabFailed(self.failed or POD_DIED(pod=process.pod)) from error
 
     def _ports_of(self, path: str) -> list[int]:
         namespace, _, name = path.partition("/")
@@ -518,3 +544,10 @@ async def _take_in() -> None:
     an answer through."""
     for _ in range(4):
         await asyncio.sleep(0)
+
+
+def _needed_namespaces(plan: FabricPlan, resolved: Resolved) -> dict[str, int]:
+    """How many namespaces of each kind a lab has: its own, those of its places, and those of its Pods' processes."""
+    pods = 1 + len(resolved.pods) + len(resolved.host_network_pods)
+    places = 1 + len(plan.setups) + len(resolved.pods)
+    return {"user": 1, "mnt": 2, "net": places, "pid": pods, "uts": pods, "ipc": pods}

@@ -297,7 +297,7 @@ class TestSignals:
         ended = set()
         for number in range(25):
             command = machine.start(*words)
-            until(lambda: holds_back(command.pid, signal.SIGINT) or command.poll() is not None, "its first statement")
+            begun(command)
             let_run(command, number * 0.0025)
             command.send_signal(signal.SIGINT)
             result = machine.result(command)
@@ -331,8 +331,13 @@ class TestSignals:
         assert (result.status, result.err) == (129, "已中断\n")
 
 
+def begun(command: subprocess.Popen[bytes]) -> None:
+    """Return when a command has come to its first statement."""
+    until(lambda: holds_back(command.pid, signal.SIGINT) or command.poll() is not None, "its first statement")
+
+
 def ready(command: subprocess.Popen[bytes]) -> None:
-    """Return when a command has come so far that signals are its own business; before that they are Python's."""
+    """Return when a command has come so far that signals have it clean up."""
     until(lambda: catches(command.pid, signal.SIGTERM) or command.poll() is not None, "ready for signals")
 
 
