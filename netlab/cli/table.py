@@ -76,10 +76,13 @@ _DECISIONS = {
 }
 _TOLD_OF_FRAMES = {
     "walk.sent-to",
+    "walk.sent-to-balanced",
     "walk.in-vxlan",
     "walk.accepts",
     "walk.nobody-there",
     "walk.resets",
+    "walk.resets-stray",
+    "walk.resets-by-rule",
     "walk.answers-with-error",
     "walk.hops-used-up",
     "walk.nobody-speaks-it",
