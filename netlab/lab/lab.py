@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from netlab.lab.input import Locator, read_input
 from netlab.lab.listing import listing
 from netlab.lab.load_balancing import LoadBalancing
 from netlab.lab.locating import CauseLocator
+from netlab.lab.meanings import has_localhost_node_ports, meanings_of
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcess, PodProcesses, declared_ports
@@ -33,6 +34,7 @@ from netlab.lab.programmed import NO_NODE
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import BAD_MODE, Resolved, resolve
 from netlab.lab.rulebooks import Causes, RulebookReader
+from netlab.lab.unready import why_unready
 from netlab.lab.who import Sender, find_sender
 from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
@@ -49,7 +51,6 @@ from netlab.objects.pod import Pod
 from netlab.objects.proxyconfig import MODES, KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
-from netlab.packets import reasons
 from netlab.packets.correlate import correlate
 from netlab.packets.craft import CraftedProbe, sctp_init
 from netlab.packets.expression import parse_expression
@@ -58,6 +59,8 @@ from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
 from netlab.packets.targets import parse_target
 from netlab.proxy.family import join_host_port
+
+T = TypeVar("T")
 
 SYNC_TIMEOUT_S = 60.0
 TCP_FLAGS_OFFSET = 13
@@ -386,6 +389,12 @@ class Lab:
         places = {record.place for record in recorded.traces} | {
             frame.place for frame in recorded.frames if frame.place in self.configs
         }
+        services = self._typed("Service", Service)
+        config = self.configs.get(sender.place)
+        localhost = config is not None and has_localhost_node_ports(config)
+        asked = (probe.target.address, probe.target.port, probe.protocol.removesuffix("v6"))
+        on_nodes = self._mode_words() == "ipvs"
+        meanings = meanings_of(services, self.topology, sender.place, asked, localhost=localhost, on_nodes=on_nodes)
         walk = correlate(
             Observation(
                 origin=sender.place,
@@ -402,7 +411,8 @@ class Lab:
                 losses=recorded.losses,
                 rulebooks={place: self._rulebook(place) for place in places},
                 owners=self._owners(),
-                meanings=self._meanings(),
+                meanings=meanings,
+                unready=self._unready(services) if outcome.result != "answered" else {},
                 vxlan=self.plan is not None and self.plan.wiring.between_nodes == "vxlan",
             )
         )
@@ -499,30 +509,11 @@ class Lab:
                     owners[join_host_port(each.ip, port)] = EndpointOwner(path, node, node)
         return owners
 
-    def _meanings(self) -> dict[str, Text]:
-        """What Service addresses stand for."""
-        meanings: dict[str, Text] = {}
-        nodes = [place for place in self.topology.places.values() if place.kind == "node"]
-        cluster_ip = reasons.CLUSTER_IP_ON_NODES if self._mode_words() == "ipvs" else reasons.CLUSTER_IP_OF
-        for value in self.store.list("Service"):
-            service = msgspec.convert(value, Service)
-            name = ObjectKey("Service", service.metadata.namespace, service.metadata.name)
-            spec = service.spec
-            ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
-            groups = (
-                (spec.cluster_ips or [spec.cluster_ip], cluster_ip),
-                (spec.external_ips, reasons.EXTERNAL_IP_OF),
-                (ingress, reasons.LOAD_BALANCER_IP_OF),
-            )
-            for port in spec.ports:
-                for addresses, message in groups:
-                    for ip in addresses:
-                        meanings[join_host_port(ip, port.port)] = message(service=name)
-                for node in nodes if port.node_port else ():
-                    for ip in node.own_addresses():
-                        text = reasons.NODE_PORT_OF(service=name, node=node.name)
-                        meanings[join_host_port(ip, port.node_port)] = text
-        return meanings
+    def _unready(self, services: Sequence[Service]) -> Mapping[str, Text]:
+        return why_unready(services, self._typed("Pod", Pod), self._typed("EndpointSlice", EndpointSlice))
+
+    def _typed(self, kind: str, of: type[T]) -> list[T]:
+        return [msgspec.convert(value, of) for value in self.store.list(kind)]
 
     # Telling
 
