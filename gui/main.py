@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import cast
@@ -33,6 +34,13 @@ def check_versions(pyside: str, python: tuple[int, int]) -> None:
         raise MachineCannot(BAD_PAIR(pyside=pyside, python=".".join(str(each) for each in python)))
 
 
+def keep_collections_short() -> None:
+    """What is loaded by now stays: looking through it for garbage, again and again, holds the window up."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
+
+
 def make_window(app: QApplication, settings: Settings) -> MainWindow:
     choice = settings.theme
     look = Look(app, cast("Choice", choice if choice in ("light", "dark") else "system"))
@@ -43,6 +51,7 @@ def make_window(app: QApplication, settings: Settings) -> MainWindow:
 def run_app(file: str | None = None, arguments: Sequence[str] = ()) -> int:
     """Show the window until it is closed. Raises :class:`MachineCannot`."""
     check_versions(pyside_version, sys.version_info[:2])
+    keep_collections_short()
     app = QApplication(["kube-netlab", *arguments])
     app.setApplicationName("kube-netlab")
     app.setDesktopFileName("kube-netlab")

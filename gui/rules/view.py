@@ -197,7 +197,7 @@ class RulesView(QWidget):
             (step.table or "", step.chain or "", step.rule or "") if here and step is not None else None
         )
         if here and step is not None and self.isVisible() and not self.rules.searching:
-            branch = self.rules.tree.find(step)
+            branch = self.rules.tree.find(step, self.rules.passed)
             if branch is not None:
                 index = self.rules.index_of(branch)
                 above = index.parent()

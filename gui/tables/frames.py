@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtGui import QColor
@@ -26,7 +28,6 @@ from gui.walk.frame import FrameView
 from gui.walk.player import Player
 from gui.words.language import Language
 from netlab.model.text import Message
-from netlab.model.walk import Walk
 
 COLUMNS = (
     Message("gui.frames.number", en="#", zh="#"),
@@ -52,16 +53,29 @@ WIDTHS = {NUMBER: 36, TIME: 80, INTERFACE: 136, WAY: 62, SOURCE: 112, DESTINATIO
 Index = QModelIndex | QPersistentModelIndex
 
 
-@dataclass(frozen=True)
+@dataclass
 class FrameRow:
-    """A frame, read once."""
+    """A frame; its bytes are read when the row comes into sight, or when a filter asks."""
 
     number: int
     seen: FrameSeen
     time_us: float
-    source: str
-    destination: str
-    info: str
+
+    @cached_property
+    def _addresses(self) -> tuple[str, str, str]:
+        return addresses(self.seen.data)
+
+    @property
+    def source(self) -> str:
+        return self._addresses[0]
+
+    @property
+    def destination(self) -> str:
+        return self._addresses[1]
+
+    @cached_property
+    def info(self) -> str:
+        return summary(self.seen.data)
 
     def matches(self, words: list[str]) -> bool:
         seen = self.seen
@@ -70,14 +84,10 @@ class FrameRow:
         return all(word in text for word in words)
 
 
-def rows_of(walk: Walk) -> list[FrameRow]:
-    seen = frames(walk)
+def rows_of(seen: Sequence[FrameSeen]) -> list[FrameRow]:
+    """Rows for frames that are in the order of their times."""
     begin = seen[0].time_ns if seen else 0
-    rows = []
-    for number, each in enumerate(seen, 1):
-        source, destination, _ = addresses(each.data)
-        rows.append(FrameRow(number, each, (each.time_ns - begin) / 1000, source, destination, summary(each.data)))
-    return rows
+    return [FrameRow(number, each, (each.time_ns - begin) / 1000) for number, each in enumerate(seen, 1)]
 
 
 class FrameModel(QAbstractTableModel):
@@ -196,7 +206,7 @@ class FramesView(QWidget):
 
     def _show_walk(self) -> None:
         walk = self.player.walk
-        self.frames.show(rows_of(walk) if walk is not None else [], self.filter.text())
+        self.frames.show(rows_of(frames(walk)) if walk is not None else [], self.filter.text())
         self.frame.show_frame(None)
         self._follow()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
@@ -11,7 +12,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyle, QStyleOptionGraphicsItem, Q
 
 from gui.look.fonts import mono_font, text_font
 from gui.look.theme import Theme
-from gui.topology.layout import NodePlan, Point, Rect
+from gui.topology.layout import NodePlan, Point, Rect, Way
 from gui.values.picture import Machine, NodeView, PodView, ServiceView
 
 LEGIBLE = 0.35
@@ -113,21 +114,47 @@ class MachineItem(Item):
 
 
 class NodeItem(Item):
-    """A node's room with its hooks, and the bar that its Pods hang on."""
+    """A node's room, the bar that its Pods hang on, and the wires to them; from afar, all of it in outline."""
 
-    def __init__(self, node: NodeView, plan: NodePlan, pens: Pens) -> None:
+    def __init__(self, node: NodeView, plan: NodePlan, pods: Sequence[Rect], wires: Sequence[Way], pens: Pens) -> None:
         super().__init__(node.name, rect_of(plan.room), pens)
         self.node, self.plan = node, plan
+        self._chips = [rect_of(each) for each in pods]
+        self._ways = wires
 
     def draw(self, painter: QPainter, *, legible: bool) -> None:
         theme, room = self.pens.theme, self.rect
         painter.setPen(cosmetic(theme.border, 1.4))
         painter.setBrush(QColor(theme.node))
         painter.drawRoundedRect(room, 10, 10)
-        if legible:
-            self._draw_header(painter)
+        if not legible:
+            self._draw_outline(painter)
+            return
+        self._draw_header(painter)
         self._draw_flow(painter)
-        self._draw_wiring(painter, legible=legible)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(cosmetic(theme.faint, 1.6))
+        painter.drawPath(self._wires)
+        self._draw_wiring(painter)
+
+    @cached_property
+    def _wires(self) -> QPainterPath:
+        """Made when it is near enough to be drawn."""
+        path = QPainterPath()
+        for way in self._ways:
+            path.addPath(rounded_path(way))
+        return path
+
+    def _draw_outline(self, painter: QPainter) -> None:
+        """Its name as large as the room has space for, and a dot for each Pod."""
+        theme, room = self.pens.theme, self.rect
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(theme.faint))
+        painter.drawRects([chip.adjusted(4, 3, -4, -3) for chip in self._chips])
+        font = QFont(self.pens.title)
+        font.setPixelSize(44)
+        area = QRectF(room.x() + 16, room.y(), self.plan.bar_x - room.x() - 24, room.height())
+        _text(painter, font, theme.text, area, self.node.name)
 
     def _draw_header(self, painter: QPainter) -> None:
         theme, room = self.pens.theme, self.rect
@@ -150,20 +177,19 @@ class NodeItem(Item):
             x = hooks[above].center().x()
             _arrow(painter, QPointF(x, hooks[above].bottom()), QPointF(x, hooks["POSTROUTING"].top()))
 
-    def _draw_wiring(self, painter: QPainter, *, legible: bool) -> None:
+    def _draw_wiring(self, painter: QPainter) -> None:
         theme, plan = self.pens.theme, self.plan
         painter.setPen(cosmetic(theme.faint, 1.2))
         painter.setBrush(QColor(theme.surface))
         painter.drawEllipse(point_of(plan.port), 4.5, 4.5)
-        if legible:
-            _text(painter, self.pens.mono, theme.muted, QRectF(plan.port.x + 9, plan.port.y - 20, 60, 16), "eth0")
+        _text(painter, self.pens.mono, theme.muted, QRectF(plan.port.x + 9, plan.port.y - 20, 60, 16), "eth0")
         if not self.node.pods:
             return
         bar = QRectF(plan.bar_x - 2.5, plan.bar_top, 5, plan.bar_bottom - plan.bar_top)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(theme.faint if self.node.bridge else theme.border))
         painter.drawRoundedRect(bar, 2.5, 2.5)
-        if legible and self.node.bridge:
+        if self.node.bridge:
             painter.save()
             painter.translate(plan.bar_x - 8, bar.center().y())
             painter.rotate(-90)

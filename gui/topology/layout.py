@@ -226,7 +226,10 @@ def _to_chip(bar_x: float, chip: Rect, column: int) -> Way:
 
 
 def _place_machines(layout: Layout, total: float) -> None:
-    picture, middle = layout.picture, total / 2
+    picture = layout.picture
+    # At the height of the nodes' links, so that the wire to a single node is straight.
+    ports = [plan.port.y for plan in layout.nodes.values()]
+    middle = (min(ports) + max(ports)) / 2 if ports else total / 2
     clients = picture.clients
     height = len(clients) * MACHINE_H + max(0, len(clients) - 1) * ROW_GAP
     for number, client in enumerate(clients):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPointF, Qt, Signal
+from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QBrush,
     QColor,
     QContextMenuEvent,
+    QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -16,8 +17,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
 
+from gui.look.fonts import text_font
 from gui.look.style import Look
 from gui.topology.items import (
+    LEGIBLE,
     HookItem,
     Item,
     LinkItem,
@@ -41,6 +44,12 @@ from netlab.model.story import action_text
 from netlab.model.text import Message
 from netlab.model.walk import Step, host_of
 
+FIRST_STEP = Message(
+    "gui.topology.first-step",
+    en="The lab is up. Press Send to see a packet go.",
+    zh="实验已就绪。点击“发送”，观察数据包的旅程。",
+)
+BUILDING = Message("gui.topology.building", en="Building the lab…", zh="正在建立实验…")
 MARGIN = 16.0
 ABOVE = 16.0
 """Room for the packet's label over the uppermost hook."""
@@ -66,7 +75,7 @@ class TopologyView(QGraphicsView):
         self.player, self.look, self.language = player, look, language
         self.picture = Picture()
         self.plan: Layout = lay_out(self.picture)
-        self._pens = Pens.of(look.theme)
+        self.pens = Pens.of(look.theme)
         self._hooks: dict[tuple[str, str], HookItem] = {}
         self._pods: dict[str, PodItem] = {}
         self._services: dict[str, ServiceItem] = {}
@@ -100,41 +109,51 @@ class TopologyView(QGraphicsView):
 
     def _redraw(self) -> None:
         theme = self.look.theme
-        self._pens = Pens.of(theme)
+        self.pens = Pens.of(theme)
         scene, plan, picture = self._scene, self.plan, self.picture
         scene.clear()
         self._hooks, self._pods, self._services = {}, {}, {}
         scene.setBackgroundBrush(QBrush(QColor(theme.surface)))
-        for way in plan.links.values():
-            scene.addItem(LinkItem(rounded_path(way), self._pens))
+        for ends, way in plan.links.items():
+            if not ends & plan.pods.keys():
+                scene.addItem(LinkItem(rounded_path(way), self.pens))
         machines = [*picture.clients, *([picture.router] if picture.router else [])]
         for machine in machines:
-            scene.addItem(MachineItem(machine, plan.machines[machine.name], self._pens))
+            scene.addItem(MachineItem(machine, plan.machines[machine.name], self.pens))
         for node in picture.nodes:
-            item = NodeItem(node, plan.nodes[node.name], self._pens)
+            chips = [plan.pods[pod.path] for pod in node.pods]
+            wires = [plan.links[frozenset((node.name, pod.path))] for pod in node.pods]
+            item = NodeItem(node, plan.nodes[node.name], chips, wires, self.pens)
             item.setZValue(-2)
             scene.addItem(item)
             for name, rect in plan.nodes[node.name].hooks.items():
-                hook = self._hooks[node.name, name] = HookItem(name, rect, self._pens)
+                hook = self._hooks[node.name, name] = HookItem(name, rect, self.pens)
                 scene.addItem(hook)
             for pod in node.pods:
-                chip = PodItem(pod, plan.pods[pod.path], self._pens, small=plan.nodes[node.name].small)
+                chip = PodItem(pod, plan.pods[pod.path], self.pens, small=plan.nodes[node.name].small)
                 self._pods[pod.path] = chip
                 scene.addItem(chip)
         for service in picture.services:
-            card = ServiceItem(service, plan.services[service.path], self._pens)
+            card = ServiceItem(service, plan.services[service.path], self.pens)
             self._services[service.path] = card
             scene.addItem(card)
             if len(picture.services) <= MANY_SERVICES:
                 self._draw_endpoints(service.path, service.endpoints)
-        self._trail = TrailItem(self._pens)
-        self.packet = PacketItem(self._pens)
+        self._trail = TrailItem(self.pens)
+        self.packet = PacketItem(self.pens)
         scene.addItem(self._trail)
         scene.addItem(self.packet)
         bounds = rect_of(plan.bounds()).adjusted(-MARGIN, -MARGIN - ABOVE, MARGIN, MARGIN)
         self.packet.limits = bounds
         scene.setSceneRect(bounds)
         self._prepare_walk()
+        self._show_detail()
+
+    def _show_detail(self) -> None:
+        """From afar a node draws its Pods and hooks in outline itself: thousands of items cost too much then."""
+        near = self.transform().m11() >= LEGIBLE
+        for item in (*self._pods.values(), *self._hooks.values()):
+            item.setVisible(near)
 
     def _draw_endpoints(self, service: str, endpoints: tuple[str, ...]) -> None:
         begin = point_of(self.plan.services[service].left)
@@ -144,7 +163,7 @@ class TopologyView(QGraphicsView):
                 path = QPainterPath(begin)
                 middle = (begin.x() - end.x()) / 2
                 path.cubicTo(begin - QPointF(middle, 0), end + QPointF(middle, 0), end)
-                self._scene.addItem(LinkItem(path, self._pens, virtual=True))
+                self._scene.addItem(LinkItem(path, self.pens, virtual=True))
 
     # The walk
 
@@ -213,12 +232,14 @@ class TopologyView(QGraphicsView):
         scale = self.transform().m11()
         if scale > BIGGEST_FIT:
             self.scale(BIGGEST_FIT / scale, BIGGEST_FIT / scale)
+        self._show_detail()
 
     def zoom(self, factor: float) -> None:
         scale = self.transform().m11() * factor
         if FARTHEST <= scale <= CLOSEST:
             self._fitted = False
             self.scale(factor, factor)
+            self._show_detail()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -252,8 +273,28 @@ class TopologyView(QGraphicsView):
         if isinstance(item, Item):
             self.asked_about.emit(item.name, event.globalPos())
 
+    def _draw_word(self, painter: QPainter) -> None:
+        theme = self.look.theme
+        text = self.language.say(FIRST_STEP if self.picture.nodes else BUILDING)
+        painter.save()
+        painter.resetTransform()
+        font = text_font(14)
+        painter.setFont(font)
+        width = QFontMetricsF(font).horizontalAdvance(text) + 32
+        area = QRectF(self.viewport().rect())
+        top = area.height() - 50 if self.picture.nodes else area.height() / 2 - 16
+        box = QRectF((area.width() - width) / 2, top, width, 34)
+        painter.setPen(cosmetic(theme.border, 1))
+        painter.setBrush(QColor(theme.surface))
+        painter.drawRoundedRect(box, 8, 8)
+        painter.setPen(QColor(theme.text))
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+        painter.restore()
+
     def drawForeground(self, painter: QPainter, rect: object) -> None:  # noqa: N802
-        """The frame of a view that has the keyboard."""
+        """The frame of a view that has the keyboard; and a word where nothing goes yet."""
+        if self.player.walk is None:
+            self._draw_word(painter)
         if self.hasFocus():
             painter.save()
             painter.resetTransform()

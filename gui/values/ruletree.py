@@ -128,19 +128,25 @@ class RuleTree:
         ]
         return [Branch(self, None, row, rule.table, rule.chain, rule, rule.family) for row, rule in enumerate(found)]
 
-    def find(self, step: Step, within: list[Branch] | None = None, depth: int = 0) -> Branch | None:
-        """The branch of a step's rule, on the way that packets go."""
-        for branch in self.roots if within is None else within:
-            if branch.rule is not None and branch.key == (step.table, step.chain, step.rule):
+    def find(self, step: Step, ways: set[tuple[str, str, str]]) -> Branch | None:
+        """The branch of a step's rule, on the way that the packet went (``ways``: all rules that it came by)."""
+        return self._find((step.table or "", step.chain or "", step.rule or ""), ways, self.roots, 0)
+
+    def _find(
+        self, wanted: tuple[str, str, str], ways: set[tuple[str, str, str]], within: list[Branch], depth: int
+    ) -> Branch | None:
+        for branch in within:
+            if branch.rule is not None and branch.key == wanted:
                 return branch
-            if depth < _DEEPEST and branch.table == step.table and branch.target is not None:
-                found = self.find(step, branch.children, depth + 1)
+            on_way = branch.rule is None or branch.key in ways
+            if on_way and depth < _DEEPEST and branch.table == wanted[0] and branch.target is not None:
+                found = self._find(wanted, ways, branch.children, depth + 1)
                 if found is not None:
                     return found
         return None
 
 
-_DEEPEST = 8
+_DEEPEST = 12
 
 
 def _order(key: tuple[str, str, str]) -> tuple[object, ...]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from gui.values.picture import Picture, ServiceView
 from netlab.model.walk import endpoint_text
 
+MOST_NODES = 5
+"""Nodes whose nodePorts are offered: a list is for picking, and any other address can be typed."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -62,7 +65,7 @@ def _node_ports(service: ServiceView, picture: Picture) -> list[Target]:
         )
         for port in service.ports
         if port.node_port
-        for node in picture.nodes
+        for node in picture.nodes[:MOST_NODES]
         if node.addresses
     ]
 

@@ -85,7 +85,7 @@ class StepDetails(QWidget):
         self.split = QSplitter(Qt.Orientation.Vertical)
         self.split.addWidget(self.text)
         self.split.addWidget(below)
-        self.split.setSizes([420, 240])
+        self.split.setSizes([500, 170])
         self.split.setChildrenCollapsible(True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -122,7 +122,7 @@ def what_happened(row: Row, language: Language) -> str:
 
 
 def _action(step: Step) -> Text | None:
-    if step.hook is not None:
+    if step.hook is not None and step.action not in ("sent", "received"):
         return action_text(step)
     return None
 

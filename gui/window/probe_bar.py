@@ -21,6 +21,12 @@ TO_NAME = Message("gui.probe.to-name", en="Destination", zh="目标")
 PROTOCOL_NAME = Message("gui.probe.protocol-name", en="Protocol", zh="协议")
 TO_HINT = Message("gui.probe.to-hint", en="address:port, or a Service", zh="地址:端口，或 Service")
 SENDING = Message("gui.probe.sending", en="Sending…", zh="正在发送…")
+PACKET_HINT = Message(
+    "gui.probe.packet-hint",
+    en='a packet as scapy layers: IP(dst="10.96.0.1")/TCP(dport=80, flags="S")',
+    zh='以 scapy 层表示的数据包：IP(dst="10.96.0.1")/TCP(dport=80, flags="S")',
+)
+CRAFTED = Message("gui.probe.crafted", en="packet…", zh="数据包…")
 PROTOCOLS = ("tcp", "udp", "icmp", "sctp")
 
 
@@ -60,7 +66,9 @@ class ProbeBar(QWidget):
             language.bind(widget, widget.setAccessibleName, name)
         edit = self.to.lineEdit()
         assert edit is not None
-        language.bind(edit, edit.setPlaceholderText, TO_HINT)
+        self.protocol.addItem("")
+        language.bind(self.protocol, lambda text: self.protocol.setItemText(len(PROTOCOLS), text), CRAFTED)
+        self.protocol.currentIndexChanged.connect(self._craft)
         self.send.clicked.connect(send.trigger)
         edit.returnPressed.connect(send.trigger)
         self._words = QStringListModel(self)
@@ -84,9 +92,16 @@ class ProbeBar(QWidget):
     def words(self) -> ProbeWords:
         """What is asked, with names turned into addresses."""
         text = self.to.currentText().strip()
+        if self.crafting:
+            return ProbeWords(self.who.currentText().strip(), "", "tcp", text)
         known = resolve(text.partition("  ")[0], self._targets)
         to = known.address if known is not None else text
         return ProbeWords(self.who.currentText().strip(), to, self.protocol.currentData())
+
+    @property
+    def crafting(self) -> bool:
+        """Whether a packet is written out instead of a destination."""
+        return self.protocol.currentIndex() == len(PROTOCOLS)
 
     def ask(self, sender: str | None = None, to: str | None = None, protocol: str | None = None) -> None:
         """Fill the bar in."""
@@ -134,6 +149,13 @@ class ProbeBar(QWidget):
         if isinstance(target, Target):
             self.ask(to=target.label)
 
+    def _craft(self) -> None:
+        """An address is no packet, nor the other way round: what does not fit goes."""
+        text = self.to.currentText()
+        if self.crafting != ("(" in text):
+            self.to.setCurrentText("" if self.crafting or not self._targets else self._targets[0].label)
+        self._dress()
+
     def _take(self, text: str) -> None:
         self.ask(to=text.partition("  ")[0])
 
@@ -142,6 +164,9 @@ class ProbeBar(QWidget):
         self.send.setText(self.language.say(SENDING) if probing else self._action.text())
         self.send.setIcon(icon("send", self.look.theme, self.look.theme.on_accent))
         self.send.setToolTip(self._action.toolTip())
+        edit = self.to.lineEdit()
+        if edit is not None:
+            edit.setPlaceholderText(self.language.say(PACKET_HINT if self.crafting else TO_HINT))
 
     def _enable(self) -> None:
         ready = self.session.state is State.READY

@@ -15,6 +15,7 @@ from gui.files import FileReader, Opened
 from gui.look.style import Choice, Look
 from gui.settings import Settings
 from gui.values.examples import Example, example
+from gui.walk.banner import answer_text
 from gui.walk.player import SPEEDS, Player
 from gui.window.catalogue import CATALOGUE, LANGUAGE_COMMANDS, MENUS, PAUSE, PLAY
 from gui.window.commands import Commands
@@ -24,6 +25,7 @@ from gui.window.workspace import Workspace
 from gui.words.language import Language
 from netlab.engine.files import OutputFile
 from netlab.model.errors import NetlabError
+from netlab.model.story import MARKS
 from netlab.model.text import Message, Text
 from netlab.model.walk import Walk
 
@@ -33,7 +35,9 @@ OPEN = Message("gui.window.open", en="Open a lab file or a walk", zh="打开实�
 EXPORT = Message("gui.window.export", en="Export the capture", zh="导出抓包文件")
 SAVE = Message("gui.window.save", en="Save the walk", zh="保存旅程")
 RECENT = Message("gui.window.recent", en="Recent files", zh="最近打开的文件")
+HISTORY = Message("gui.window.history", en="Earlier walks", zh="之前的旅程")
 RESTART = Message("gui.window.restart", en="Build it anew", zh="重新建立")
+MOST_HISTORY = 20
 STATES = {
     State.EMPTY: Message("gui.window.state-empty", en="no lab", zh="没有实验"),
     State.STARTING: Message("gui.window.state-starting", en="● building the lab…", zh="● 正在建立实验…"),
@@ -57,6 +61,8 @@ class MainWindow(QMainWindow):
     def __init__(self, session: Session, look: Look, language: Language, settings: Settings) -> None:
         super().__init__()
         self.session, self.look, self.language, self.settings = session, look, language, settings
+        self.setStyleSheet(look.sheet())
+        look.changed.connect(lambda: self.setStyleSheet(look.sheet()))
         self.player = Player(self)
         self.player.calm = settings.calm
         self.reader = FileReader(self)
@@ -76,6 +82,8 @@ class MainWindow(QMainWindow):
         self.statusBar().addWidget(self.state_label)
         self.statusBar().addWidget(self.counts)
         self.recent_menu = QMenu(self)
+        self.history_menu = QMenu(self)
+        self._history: list[Walk] = []
         self._add_menus()
         self.setAcceptDrops(True)
         self.setMinimumSize(760, 520)
@@ -195,6 +203,21 @@ class MainWindow(QMainWindow):
         self.session.probe(self.workspace.probe_bar.words())
 
     def _walk_made(self, walk: Walk) -> None:
+        self._remember(walk)
+        self.player.show(walk)
+        self.player.play()
+
+    def _remember(self, walk: Walk) -> None:
+        """The walks that were made lately, to be seen again."""
+        self._history = [walk, *self._history][:MOST_HISTORY]
+        self.history_menu.clear()
+        for each in self._history:
+            answer = self.language.say(answer_text(each))
+            title = f"{MARKS[each.verdict]} {each.probe.from_} → {each.probe.to}  {each.mode}  {answer}"
+            self.history_menu.addAction(title).triggered.connect(partial(self._see_again, each))
+        self.history_menu.setEnabled(True)
+
+    def _see_again(self, walk: Walk, *_: object) -> None:
         self.player.show(walk)
         self.player.play()
 
@@ -295,6 +318,10 @@ class MainWindow(QMainWindow):
                     menu.addMenu(self.recent_menu)
                     menu.addSeparator()
                 menu.addAction(action)
+            if name == "probe":
+                menu.addMenu(self.history_menu)
+        self.history_menu.setEnabled(False)
+        self.language.bind(self.history_menu, self.history_menu.setTitle, HISTORY)
         self.language.bind(self.recent_menu, self.recent_menu.setTitle, RECENT)
         self._fill_recent()
 

@@ -24,6 +24,7 @@ from gui.walk.transport import TransportBar
 from gui.window.commands import Commands, command_button
 from gui.window.mode_box import ModeBox
 from gui.window.notice import Notice
+from gui.window.place_menu import PlaceMenu
 from gui.window.probe_bar import ProbeBar
 from gui.words.language import Language
 from gui.yaml.view import YamlView
@@ -97,6 +98,8 @@ class Workspace(QWidget):
         layout.addWidget(self.banner)
         layout.addWidget(self.across, 1)
 
+        self.place_menu = PlaceMenu(self, session, language, self.probe_bar.ask, self._show_rules_of, self.notice.tell)
+        self.topology.asked_about.connect(lambda name, at: self.place_menu.show(name, self.probe_bar.targets(), at))
         session.picture_changed.connect(lambda: self.topology.show_picture(session.picture))
         session.state_changed.connect(self._show_lab)
         language.changed.connect(self._retitle)
@@ -113,6 +116,10 @@ class Workspace(QWidget):
             if each is view:
                 tabs.setCurrentWidget(view)
                 view.setFocus()
+
+    def _show_rules_of(self, node: str) -> None:
+        self.rules.show_node(node)
+        self.show_tab(self.rules)
 
     def show_origin(self, file: str, line: int) -> None:
         """The line of YAML that a rule comes from."""

@@ -10,7 +10,7 @@ from PySide6.QtCore import QTimer
 from gui.engine.link import Done, EngineLink, Failed
 from netlab.model.errors import LabFailed, NetlabError
 from netlab.model.text import Text
-from tests.gui.recorded import lab, walk_file
+from tests.gui.recorded import lab, node_a, walk_file
 
 
 class FakeLink(EngineLink):
@@ -28,6 +28,8 @@ class FakeLink(EngineLink):
             "lab.topology": recorded["topology"],
             "objects.list": recorded["objects"],
             "objects.watch": {},
+            "conntrack.delete": True,
+            **node_a(),
             "lab.walk": {"walk": json.loads(walk_file("far").read_text()), "capture_bytes": 0},
         }
 

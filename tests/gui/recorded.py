@@ -31,6 +31,12 @@ def lab() -> dict[str, Any]:
     return loaded
 
 
+def node_a() -> dict[str, Any]:
+    """What lab.rules and conntrack.list answered for node-a."""
+    loaded: dict[str, Any] = json.loads((FOLDER / "nodeport-node-a.json").read_text())
+    return loaded
+
+
 def picture() -> Picture:
     values = lab()
     return picture_of_lab(msgspec.convert(values["topology"], Topology), values["objects"]["objects"], "iptables")

@@ -248,3 +248,56 @@ def test_it_fits_a_small_screen(window: MainWindow, qtbot: QtBot) -> None:
     window.resize(1024, 768)
     assert window.minimumSizeHint().width() <= 1024
     assert window.minimumSizeHint().height() <= 740
+
+
+def test_menus_of_places(window: MainWindow, qtbot: QtBot, links: list[FakeLink]) -> None:
+    up(window, qtbot)
+    workspace = window.workspace
+    bar = workspace.probe_bar
+    menu = workspace.place_menu.menu("default/curl", bar.targets())
+    assert [action.text() for action in menu.actions()] == ["Probe from here", "Probe to curl"]
+    menu.actions()[0].trigger()
+    assert bar.words().sender == "default/curl"
+    menu = workspace.place_menu.menu("default/web", bar.targets())
+    menu.actions()[0].trigger()
+    assert bar.words().to == "10.96.0.1:80"
+    menu = workspace.place_menu.menu("node-b", bar.targets())
+    texts = [action.text() for action in menu.actions()]
+    assert "Kill kube-proxy on node-b (kill -9)" in texts
+    links[0].answers["proxy.kill"] = None
+    menu.actions()[texts.index("Kill kube-proxy on node-b (kill -9)")].trigger()
+    assert links[0].asked[-1] == ("proxy.kill", {"node": "node-b"})
+    menu.actions()[texts.index("Show the rules of node-b")].trigger()
+    assert workspace.centre.currentWidget() is workspace.rules
+    assert workspace.rules.node.currentText() == "node-b"
+
+
+def test_a_packet_can_be_written_out(window: MainWindow, qtbot: QtBot, links: list[FakeLink]) -> None:
+    up(window, qtbot)
+    bar = window.workspace.probe_bar
+    bar.protocol.setCurrentIndex(bar.protocol.count() - 1)
+    assert bar.to.currentText() == ""
+    edit = bar.to.lineEdit()
+    assert edit is not None
+    assert "scapy" in edit.placeholderText()
+    bar.to.setCurrentText('IP(dst="10.96.0.1")/TCP(dport=80, flags="S")')
+    with qtbot.waitSignal(window.session.walk_made):
+        window.commands["probe.send"].trigger()
+    asked = links[0].asked[-1][1]
+    assert asked["to"] is None
+    assert asked["packet"].startswith("IP(")
+    bar.protocol.setCurrentIndex(0)
+    assert bar.words().to == "192.168.60.123:30080"
+
+
+def test_earlier_walks_can_be_seen_again(window: MainWindow, qtbot: QtBot, links: list[FakeLink]) -> None:
+    up(window, qtbot)
+    first = window.player.walk
+    with qtbot.waitSignal(window.session.walk_made):
+        window.commands["probe.send"].trigger()
+    assert window.player.walk is not first
+    actions = window.history_menu.actions()
+    assert len(actions) == 2
+    assert actions[1].text().startswith("✓ client → 192.168.60.123:30080")
+    actions[1].trigger()
+    assert window.player.walk is first
