@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from netlab.engine.client import EngineClient
 from netlab.engine.files import OutputFile, read_files
 from netlab.microvm.start import loaded_engine
+from netlab.model.changes import Changes
 from netlab.model.text import Text
 from netlab.model.walk import Walk
 
@@ -75,11 +76,29 @@ class Lab:
         return result
 
     def run(self, place: str, *command: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-        """Run a command in the network namespace of a client, a node or a Pod ("[namespace/]pod").
+        """Run a command in the network namespace of a client, a node, a Pod ("[namespace/]pod") or the "router".
 
         Returns its exit status and what it wrote to standard output and standard error.
         """
         return self.client.execute(place, command, stdin)
+
+    def apply(self, *what: PathLike) -> Changes:
+        """Create or change objects, given as YAML text or as files; returns when every node has its rules.
+
+        Services, EndpointSlices, Pods and the labels of nodes can change; what an object does not say of itself stays
+        as it is. Raises :class:`netlab.model.errors.BadInput`, and then nothing has changed.
+        """
+        sources: list[tuple[str, bytes]] = []
+        for each in what:
+            if isinstance(each, str) and "\n" in each:
+                sources.append(("text", each.encode()))
+            else:
+                sources += read_files([os.fspath(each)])
+        return self.client.apply(sources)
+
+    def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+        """Take a Service, an EndpointSlice or a Pod away; returns when every node has its rules."""
+        self.client.delete(kind, name, namespace)
 
     def kill_proxy(self, node: str) -> None:
         """End a node's kube-proxy with SIGKILL; what it programmed stays until :meth:`restart_proxy`."""

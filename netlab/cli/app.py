@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from netlab.cli.change import apply_command, delete_command
 from netlab.cli.compare import compare_command
 from netlab.cli.doctor import doctor_command
 from netlab.cli.execute import exec_command
@@ -109,6 +110,14 @@ HELP_EXEC = Message(
 )
 HELP_WHERE = Message("cli.where", en="LAB/node-a, or LAB/[namespace/]pod.", zh="LAB/node-a，或 LAB/[命名空间/]pod。")
 HELP_COMMAND = Message("cli.command", en="The command and its arguments.", zh="命令及其参数。")
+HELP_RUNNING = Message("cli.running", en="A running lab's name.", zh="正在运行的实验的名称。")
+HELP_APPLY = Message(
+    "cli.apply",
+    en="Create or change objects of a running lab: all that is given, or nothing.",
+    zh="创建或更改正在运行的实验中的对象：要么全部生效，要么全不生效。",
+)
+HELP_DELETE = Message("cli.delete", en="Delete objects of a running lab.", zh="删除正在运行的实验中的对象。")
+HELP_OBJECTS = Message("cli.objects", en="KIND/NAME or KIND/NAMESPACE/NAME.", zh="类型/名称，或 类型/命名空间/名称。")
 HELP_DOWN = Message("cli.down", en="End a running lab.", zh="结束正在运行的实验。")
 HELP_LS = Message("cli.ls", en="List running labs.", zh="列出正在运行的实验。")
 HELP_PROXY = Message(
@@ -225,6 +234,24 @@ def execute(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help=t(HELP_COMMAND), show_default=False)],
 ) -> None:
     raise typer.Exit(exec_command(where, command))
+
+
+@app.command("apply", help=t(HELP_APPLY))
+def apply(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=t(HELP_RUNNING), show_default=False)],
+    files: Annotated[list[str], typer.Argument(metavar="FILE.yaml…", help=t(HELP_FILES), show_default=False)],
+    output: Output = "table",
+) -> None:
+    raise typer.Exit(apply_command(name, files, as_format(output)))
+
+
+@app.command("delete", help=t(HELP_DELETE))
+def delete(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=t(HELP_RUNNING), show_default=False)],
+    objects: Annotated[list[str], typer.Argument(metavar="KIND/NAME…", help=t(HELP_OBJECTS), show_default=False)],
+    output: Output = "table",
+) -> None:
+    raise typer.Exit(delete_command(name, objects, as_format(output)))
 
 
 @app.command("down", help=t(HELP_DOWN))

@@ -9,6 +9,7 @@ Source: kubernetes/pkg/registry/core/service/storage/alloc.go, .../ipallocator, 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
@@ -68,6 +69,14 @@ class Allocators:
             raise ValueError("no service range")
         for text in [str(self.ranges[0].first)] if reserved is None else reserved:
             self.take_address(text)
+
+    def copy(self) -> Allocators:
+        """What is taken here is taken there, to try something with."""
+        other = copy.copy(self)
+        other.ranges = list(self.ranges)
+        other._taken_ports = set(self._taken_ports)
+        other._taken_addresses = {version: set(taken) for version, taken in self._taken_addresses.items()}
+        return other
 
     @property
     def families(self) -> list[str]:

@@ -73,7 +73,7 @@ class Store:
         key = key_of(value)
         objects = self._objects.setdefault(key.kind, {})
         old = objects.get(key)
-        if old is not None and _same(old, value):
+        if old is not None and same(old, value):
             return old
         self.revision += 1
         stored = {**value, "metadata": {**value["metadata"], "resourceVersion": str(self.revision)}}
@@ -130,7 +130,7 @@ class Store:
             self._telling = False
 
 
-def _same(old: Json, new: Json) -> bool:
+def same(old: Json, new: Json) -> bool:
     """Equal apart from the revision that the store itself writes."""
     if old.keys() != new.keys():
         return False

@@ -18,6 +18,7 @@ import msgspec
 from netlab.engine import process as processes
 from netlab.engine.process import EngineProcess
 from netlab.model import jsonrpc
+from netlab.model.changes import Changes
 from netlab.model.errors import UNEXPECTED, BadInput, LabFailed, NetlabError
 from netlab.model.text import Message, Text
 from netlab.model.walk import Walk
@@ -151,13 +152,20 @@ class EngineClient:
 
     def load(self, sources: Sequence[tuple[str, bytes]], mode: str | None) -> Loaded:
         """Have files read: (name, contents) each."""
-        encoded = [{"name": _shown(name), "data": base64.b64encode(data).decode()} for name, data in sources]
-        return msgspec.convert(self.call("lab.load", sources=encoded, mode=mode), Loaded)
+        return msgspec.convert(self.call("lab.load", sources=_encoded(sources), mode=mode), Loaded)
 
     def start(self) -> dict[str, Any]:
         """Have the lab built; returns its description."""
         result: dict[str, Any] = self.call("lab.start")
         return result
+
+    def apply(self, sources: Sequence[tuple[str, bytes]]) -> Changes:
+        """Create or change the objects in files, (name, contents) each; returns when every node has its rules."""
+        return msgspec.convert(self.call("lab.apply", sources=_encoded(sources)), Changes)
+
+    def delete(self, kind: str, name: str, namespace: str) -> Changes:
+        """Take an object away; returns when every node has its rules."""
+        return msgspec.convert(self.call("lab.delete", kind=kind, name=name, namespace=namespace), Changes)
 
     def walk(
         self,
@@ -230,6 +238,10 @@ class EngineClient:
             with suppress(NetlabError):
                 self.process.pid = self.wait_notification("engine.started")["pid"]
         self.close()
+
+
+def _encoded(sources: Sequence[tuple[str, bytes]]) -> list[dict[str, str]]:
+    return [{"name": _shown(name), "data": base64.b64encode(data).decode()} for name, data in sources]
 
 
 def _is_text(value: str) -> bool:

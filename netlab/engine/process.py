@@ -129,6 +129,8 @@ def cannot_start(error: OSError) -> MachineCannot:
 def _environment() -> dict[str, str]:
     """The engine reads the very code that its frontend was read from; as root it leaves no compiled files."""
     environment = dict(os.environ)
+    # scapy would keep its cache in the user's home, where an engine that root started may not even look.
+    environment["XDG_CACHE_HOME"] = os.devnull
     checkout = Path(__file__).parents[2]
     if checkout.name not in ("site-packages", "dist-packages"):
         paths = [str(checkout), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -24,6 +24,7 @@ from netlab.lab.lab import Lab, Zygotes
 from netlab.lab.proxies import ProxyProcess
 from netlab.model import jsonrpc
 from netlab.model.errors import EXIT_MACHINE, BadInput, LabFailed
+from netlab.model.keys import ObjectKey
 from netlab.model.text import Message
 from netlab.objects.yaml_source import Source
 
@@ -145,6 +146,8 @@ class Engine:
             "engine.stop": self._stop,
             "lab.load": self._load,
             "lab.start": self._start,
+            "lab.apply": self._apply,
+            "lab.delete": self._delete,
             "lab.describe": self._describe,
             "lab.exec": self._exec,
             "lab.rules": self._rules,
@@ -241,7 +244,7 @@ class Engine:
         """Read the files; nothing is made yet."""
         if self.loaded:
             raise BadInput(HAS_LAB())
-        sources = [Source(each["name"], base64.b64decode(each["data"])) for each in params["sources"]]
+        sources = _sources(params)
         self.lab.load(sources, params.get("mode"))
         self.loaded = True
         modes = {config.proxy_mode for config in self.lab.configs.values()}
@@ -276,6 +279,16 @@ class Engine:
     async def _topology(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
         return self.lab.topology
+
+    async def _apply(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """Create or change objects: {"sources": [{"name", "data" in base64}]}; all of them or none."""
+        self._need_lab()
+        return await self.lab.apply(_sources(params))
+
+    async def _delete(self, session: Session, params: Mapping[str, Any]) -> Any:
+        """Take an object away: {"kind", "name", "namespace"}."""
+        self._need_lab()
+        return await self.lab.delete(ObjectKey(params["kind"], params.get("namespace", "default"), params["name"]))
 
     async def _exec(self, session: Session, params: Mapping[str, Any]) -> Any:
         """Run a command in a place; its outputs come in base64. A frontend that goes takes the command with it."""
@@ -376,3 +389,7 @@ class Engine:
 
     async def _proxy_failed(self, session: Session, params: Mapping[str, Any]) -> None:
         self.lab.proxies.failed(params)
+
+
+def _sources(params: Mapping[str, Any]) -> list[Source]:
+    return [Source(each["name"], base64.b64decode(each["data"])) for each in params["sources"]]

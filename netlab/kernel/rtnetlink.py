@@ -227,6 +227,14 @@ def route(destination: Network, *, via: Address | None = None, index: int | None
     return Request(RTM_NEWROUTE, _CREATE, header + b"".join(parts), f"add the route {destination} {way} in {what}")
 
 
+def delete_route(
+    destination: Network, *, via: Address | None = None, index: int | None = None, what: str = ""
+) -> Request:
+    """Take away what :func:`route` adds."""
+    added = route(destination, via=via, index=index)
+    return Request(RTM_DELROUTE, 0, added.body, f"delete the route {destination} in {what}")
+
+
 def list_links(netlink: NetlinkSocket) -> dict[int, str]:
     """The links of the socket's namespace: names by index."""
     links = {}

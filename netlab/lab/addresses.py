@@ -25,6 +25,17 @@ class Addresses:
         self._owners: dict[Address, str] = {}
         self._offsets: dict[Network, Iterator[int]] = {}
 
+    def copy(self) -> Addresses:
+        """The same owners, to try something with."""
+        other = Addresses()
+        other._owners = dict(self._owners)
+        return other
+
+    def release(self, owner: str) -> None:
+        """Give back all that somebody has."""
+        self._owners = {address: each for address, each in self._owners.items() if each != owner}
+        self._offsets.clear()
+
     def __contains__(self, address: Address) -> bool:
         return address in self._owners
 

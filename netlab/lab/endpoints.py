@@ -18,10 +18,14 @@ Json = dict[str, Any]
 
 
 class EndpointSliceController:
-    """Brings derived slices up to date after changes. Slices that the user wrote are left alone, and their Services."""
+    """Brings derived slices up to date after changes.
+
+    ``given``: the slices of lab files. They win over derived ones, for their Service, and are left alone.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.given: set[ObjectKey] = set()
         self._dirty: set[ObjectKey] = set()
 
     def note(self, event: Event) -> None:
@@ -33,8 +37,10 @@ class EndpointSliceController:
             self._touch(metadata.get("namespace", ""))
         elif kind == "Node":
             self._touch(None)
-        elif kind == "EndpointSlice" and _is_derived(event.object):
+        elif kind == "EndpointSlice":
             self._dirty.add(_owner_of(event.object))
+            if event.type == "DELETED":
+                self.given.discard(key_of(event.object))
 
     def _touch(self, namespace: str | None) -> None:
         """All Services of a namespace, or of all namespaces."""
@@ -58,10 +64,13 @@ class EndpointSliceController:
 
     def _reconcile_service(self, key: ObjectKey, existing: list[Json], pods: list[Pod], nodes: dict[str, Node]) -> None:
         """A Service that loses its selector keeps the slices that it has; one that goes takes them along."""
-        derived = [each for each in existing if _is_derived(each)]
+        given = [each for each in existing if key_of(each) in self.given]
+        derived = [each for each in existing if each not in given and _is_derived(each)]
         value = self.store.get(key)
         wanted: list[Json] = []
-        if value is not None:
+        if value is None:
+            derived += [each for each in given if _goes_with(key, each)]
+        elif not given:
             service = msgspec.convert(value, Service)
             if len(derived) != len(existing) or not is_managed(service):
                 return
@@ -76,6 +85,12 @@ class EndpointSliceController:
 
 def _is_derived(endpoint_slice: Json) -> bool:
     return (endpoint_slice["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGER
+
+
+def _goes_with(service: ObjectKey, endpoint_slice: Json) -> bool:
+    """Whether the garbage collector takes the slice away when the Service is deleted."""
+    owners = endpoint_slice["metadata"].get("ownerReferences") or ()
+    return any((owner.get("kind"), owner.get("name")) == (service.kind, service.name) for owner in owners)
 
 
 def _owner_of(endpoint_slice: Json) -> ObjectKey:

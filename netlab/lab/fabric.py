@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_network
 
 from netlab.kernel import netns, rtnetlink, sysctl
 from netlab.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, Request
 from netlab.kernel.netns import NetNamespace
-from netlab.lab.plan import VXLAN_IDENTIFIER, VXLAN_PORT, FabricPlan, PlaceSetup, Route, Veth
+from netlab.lab.plan import VXLAN_IDENTIFIER, VXLAN_PORT, FabricPlan, PlaceSetup, Route, Veth, forget_pod
 from netlab.model.errors import MachineCannot
 from netlab.model.text import Message
 
@@ -24,6 +24,8 @@ NO_BRIDGE_NETFILTER = Message(
 _EVERYWHERE = {
     "net/ipv4/conf/all/rp_filter": 0,
     "net/ipv4/conf/default/rp_filter": 0,
+    # A probe is to be told each time that there is no way, not once a second.
+    "net/ipv4/icmp_ratelimit": 0,
 }
 _IPV6_EVERYWHERE = {
     "net/ipv6/conf/all/disable_ipv6": 0,
@@ -32,6 +34,7 @@ _IPV6_EVERYWHERE = {
     "net/ipv6/conf/default/accept_ra": 0,
     "net/ipv6/conf/default/autoconf": 0,
     "net/ipv6/conf/default/router_solicitations": 0,
+    "net/ipv6/icmp/ratelimit": 0,
 }
 _FORWARDING = {
     "net/ipv4/ip_forward": 1,
@@ -109,6 +112,20 @@ class Fabric:
             generic.run(rtnetlink.without_offloads(family, index, f"{setup.name}/{name}") for name, index in links)
         self._done[setup.name] = _all_of(setup)
 
+    def remove_pod(self, plan: FabricPlan, place: str) -> None:
+        """Take a Pod's namespace and its link away, and out of the plan."""
+        veth = next(each for each in plan.veths if each.one.place == place)
+        node = veth.other.place
+        self.run(node, [rtnetlink.delete_link(veth.other.index, f"{node}/{veth.other.interface}")])
+        for name, routes in forget_pod(plan, place).items():
+            setup = plan.setups[name]
+            self.run(name, [_route_request(setup, route, setup.indexes, rtnetlink.delete_route) for route in routes])
+            self._done[name] = _all_of(setup)
+        self._veths_done -= 1
+        self._done.pop(place)
+        self._routes.pop(place).close()
+        self.namespaces.pop(place).close()
+
     def run(self, place: str, requests: Iterable[Request]) -> None:
         """Further requests in one place (a cut link, another route)."""
         self._routes[place].run(requests)
@@ -171,6 +188,8 @@ def _inside_requests(setup: PlaceSetup, done: _Done | None) -> Iterable[Request]
         yield _route_request(setup, route, index)
 
 
-def _route_request(setup: PlaceSetup, route: Route, index: dict[str, int]) -> Request:
+def _route_request(
+    setup: PlaceSetup, route: Route, index: dict[str, int], make: Callable[..., Request] = rtnetlink.route
+) -> Request:
     device = index[route.device] if route.device is not None else None
-    return rtnetlink.route(route.destination, via=route.via, index=device, what=setup.name)
+    return make(route.destination, via=route.via, index=device, what=setup.name)

@@ -367,6 +367,10 @@ class Locator:
         if given.lab_document is not None:
             self._documents[_LAB] = given.lab_document
 
+    def learn(self, given: LabInput) -> None:
+        """Objects were given anew: they are where they are now."""
+        self._documents |= Locator(given)._documents
+
     def locate(self, origin: Origin) -> Origin:
         """The origin with file and line; without them where the object is the lab's own."""
         document = self._documents.get(origin.object)

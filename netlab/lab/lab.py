@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from netlab.kernel import ipvs
 from netlab.kernel.limits import check_namespaces
 from netlab.kernel.nftables import PacketMatch
 from netlab.lab.causes import NodeWorld, causes_of
+from netlab.lab.change import Change, plan_change, plan_deletion
 from netlab.lab.connections import connections, forget_connection
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.execution import Executed, execute
@@ -26,14 +27,17 @@ from netlab.lab.input import Locator, read_input
 from netlab.lab.listing import listing
 from netlab.lab.load_balancing import LoadBalancing
 from netlab.lab.locating import CauseLocator
+from netlab.lab.meanings import has_localhost_node_ports, meanings_of
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
-from netlab.lab.plan import FabricPlan, PlaceSetup, plan_fabric, plan_pod
+from netlab.lab.plan import ROUTER, FabricPlan, PlaceSetup, PodPlan, plan_fabric, plan_pod
 from netlab.lab.pods import PodProcess, PodProcesses, declared_ports
 from netlab.lab.programmed import NO_NODE
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import BAD_MODE, Resolved, resolve
 from netlab.lab.rulebooks import Causes, RulebookReader
+from netlab.lab.unready import why_unready
 from netlab.lab.who import Sender, find_sender
+from netlab.model.changes import Changed, Changes
 from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
 from netlab.model.records import ConntrackRecord, IpvsRecord, ProxyConnection
@@ -49,7 +53,6 @@ from netlab.objects.pod import Pod
 from netlab.objects.proxyconfig import MODES, KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
-from netlab.packets import reasons
 from netlab.packets.correlate import correlate
 from netlab.packets.craft import CraftedProbe, sctp_init
 from netlab.packets.expression import parse_expression
@@ -58,6 +61,8 @@ from netlab.packets.observation import EndpointOwner, Observation
 from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
 from netlab.packets.targets import parse_target
 from netlab.proxy.family import join_host_port
+
+T = TypeVar("T")
 
 SYNC_TIMEOUT_S = 60.0
 TCP_FLAGS_OFFSET = 13
@@ -162,6 +167,7 @@ class Lab:
         self.fabric.build(plan)
         for value in resolved.objects:
             self.store.put(value)
+        self._slices.given = {each.key for each in resolved.given.of_kind("EndpointSlice")}
         self.store.watch(self._slices.note)
         if resolved.load_balancer is not None:
             self.balancing = LoadBalancing(self.store, resolved.load_balancer, self.zygotes.proxies)
@@ -171,8 +177,18 @@ class Lab:
             self._observe_place(setup)
         # All at the same time: proxies list objects and program nodes, a thread adds Pods to these, processes start.
         self._start_proxies()
-        for start in range(0, len(resolved.pods), PODS_AT_ONCE):
-            group = resolved.pods[start : start + PODS_AT_ONCE]
+        self.plan = plan
+        await self._add_pods(resolved.pods)
+        self._start_host_network_pods(resolved.host_network_pods)
+        await self._listen()
+        await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+
+    async def _add_pods(self, pods: Sequence[PodPlan]) -> None:
+        """Wire Pods, in a thread, and start their processes."""
+        plan = self.plan
+        assert plan is not None
+        for start in range(0, len(pods), PODS_AT_ONCE):
+            group = pods[start : start + PODS_AT_ONCE]
             for pod in group:
                 plan_pod(plan, pod)
             await asyncio.to_thread(self.fabric.build, plan)
@@ -181,10 +197,7 @@ class Lab:
                 namespace = point.namespace.descriptor
                 addresses = [str(each) for each in pod.addresses]
                 self.pods.start(pod.place, pod.node, namespace, addresses, point.shared)
-        self.plan, self.topology = plan, plan.topology()
-        self._start_host_network_pods(resolved)
-        await self._listen()
-        await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+        self.topology = plan.topology()
 
     def _observe_place(self, setup: PlaceSetup) -> Watchpoint:
         namespace = self.fabric.namespaces[setup.name]
@@ -252,13 +265,13 @@ class Lab:
             raise BadInput(NO_NODE(name=node, nodes=", ".join(self.configs)))
 
     async def execute(self, who: str, command: Sequence[str], stdin: bytes = b"") -> Executed:
-        """Run a command in the network namespace of a client, a node or a Pod. Raises :class:`BadInput`."""
-        sender = find_sender(who, self.topology, self._host_network)
-        return await execute(self.observatory.points[sender.place].namespace, command, stdin)
+        """Run a command in the network namespace of a client, a node, a Pod or the router. Raises :class:`BadInput`."""
+        place = who if who == ROUTER else find_sender(who, self.topology, self._host_network).place
+        return await execute(self.observatory.points[place].namespace, command, stdin)
 
-    def _start_host_network_pods(self, resolved: Resolved) -> None:
-        nodes = {node.name: node for node in resolved.nodes}
-        for key in resolved.host_network_pods:
+    def _start_host_network_pods(self, keys: Sequence[ObjectKey]) -> None:
+        nodes = {node.name: node for node in self.resolved.nodes}
+        for key in keys:
             value = self.store.get(key)
             assert value is not None
             node = nodes[value["spec"]["nodeName"]]
@@ -267,8 +280,9 @@ class Lab:
             self.pods.start(key.path, node.name, namespace, [str(each) for each in node.addresses])
 
     async def _listen(self) -> None:
-        """Tell every Pod what to listen on."""
+        """Tell every Pod what to listen on, if that is something else than before."""
         wanted = {path: self._ports_of(path) for path in self.pods.processes}
+        wanted = {path: ports for path, ports in wanted.items() if ports != self.pods.processes[path].listening}
         processes = [self.pods.processes[path] for path in wanted]
         results = await asyncio.gather(*(self._have_listen(each, wanted[each.pod]) for each in processes))
         for process, failed in zip(processes, results, strict=True):
@@ -322,6 +336,52 @@ class Lab:
                 tell(event)
 
         return self.store.watch(pick, since)
+
+    async def apply(self, sources: Sequence[Source]) -> Changes:
+        """Create or change the objects in lab files; returns when every living proxy has brought it in.
+
+        Raises :class:`BadInput`, and then nothing has changed.
+        """
+        given = read_input(sources)
+        async with self._walking:
+            change = plan_change(given, self.resolved, self.store)
+            if self.locator is not None:
+                self.locator.learn(given)
+            self._slices.given |= {each.key for each in given.of_kind("EndpointSlice")}
+            return await self._carry_out(change)
+
+    async def delete(self, key: ObjectKey) -> Changes:
+        """Take an object away; returns when every living proxy has brought it in. Raises :class:`BadInput`."""
+        async with self._walking:
+            return await self._carry_out(plan_deletion(key, self.resolved, self.store))
+
+    async def _carry_out(self, change: Change) -> Changes:
+        self.resolved.allocators, self.resolved.addresses = change.allocators, change.addresses
+        # A new Pod is there before anything is sent to it, and one that goes stays until nothing is sent to it.
+        await self._add_pods(change.pods)
+        for value in change.objects:
+            self.store.put(value)
+        for key in change.deleted:
+            self.store.delete(key)
+        self._slices.reconcile()
+        if self.balancing is not None:
+            self.balancing.reconcile()
+        self._start_host_network_pods(change.host_network)
+        await self._listen()
+        await self.proxies.wait_synced(SYNC_TIMEOUT_S)
+        for key in change.stopped:
+            self._stop_pod(key, forget=key in change.deleted)
+        notes = [*change.notes, *(self.balancing.refused if self.balancing is not None else ())]
+        return Changes([Changed(str(key), action) for key, action in change.actions.items()], notes)
+
+    def _stop_pod(self, key: ObjectKey, *, forget: bool) -> None:
+        """End a Pod's process; ``forget``: its place goes, too."""
+        self.pods.stop(key.path)
+        self._host_network.pop(key, None)
+        if forget and key.path in self.observatory.points and self.plan is not None:
+            self.observatory.remove(key.path)
+            self.fabric.remove_pod(self.plan, key.path)
+            self.topology = self.plan.topology()
 
     # Walks
 
@@ -386,6 +446,12 @@ class Lab:
         places = {record.place for record in recorded.traces} | {
             frame.place for frame in recorded.frames if frame.place in self.configs
         }
+        services = self._typed("Service", Service)
+        config = self.configs.get(sender.place)
+        localhost = config is not None and has_localhost_node_ports(config)
+        asked = (probe.target.address, probe.target.port, probe.protocol.removesuffix("v6"))
+        on_nodes = self._mode_words() == "ipvs"
+        meanings = meanings_of(services, self.topology, sender.place, asked, localhost=localhost, on_nodes=on_nodes)
         walk = correlate(
             Observation(
                 origin=sender.place,
@@ -402,7 +468,8 @@ class Lab:
                 losses=recorded.losses,
                 rulebooks={place: self._rulebook(place) for place in places},
                 owners=self._owners(),
-                meanings=self._meanings(),
+                meanings=meanings,
+                unready=self._unready(services) if outcome.result != "answered" else {},
                 vxlan=self.plan is not None and self.plan.wiring.between_nodes == "vxlan",
             )
         )
@@ -499,30 +566,11 @@ class Lab:
                     owners[join_host_port(each.ip, port)] = EndpointOwner(path, node, node)
         return owners
 
-    def _meanings(self) -> dict[str, Text]:
-        """What Service addresses stand for."""
-        meanings: dict[str, Text] = {}
-        nodes = [place for place in self.topology.places.values() if place.kind == "node"]
-        cluster_ip = reasons.CLUSTER_IP_ON_NODES if self._mode_words() == "ipvs" else reasons.CLUSTER_IP_OF
-        for value in self.store.list("Service"):
-            service = msgspec.convert(value, Service)
-            name = ObjectKey("Service", service.metadata.namespace, service.metadata.name)
-            spec = service.spec
-            ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
-            groups = (
-                (spec.cluster_ips or [spec.cluster_ip], cluster_ip),
-                (spec.external_ips, reasons.EXTERNAL_IP_OF),
-                (ingress, reasons.LOAD_BALANCER_IP_OF),
-            )
-            for port in spec.ports:
-                for addresses, message in groups:
-                    for ip in addresses:
-                        meanings[join_host_port(ip, port.port)] = message(service=name)
-                for node in nodes if port.node_port else ():
-                    for ip in node.own_addresses():
-                        text = reasons.NODE_PORT_OF(service=name, node=node.name)
-                        meanings[join_host_port(ip, port.node_port)] = text
-        return meanings
+    def _unready(self, services: Sequence[Service]) -> Mapping[str, Text]:
+        return why_unready(services, self._typed("Pod", Pod), self._typed("EndpointSlice", EndpointSlice))
+
+    def _typed(self, kind: str, of: type[T]) -> list[T]:
+        return [msgspec.convert(value, of) for value in self.store.list(kind)]
 
     # Telling
 

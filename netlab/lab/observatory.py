@@ -73,6 +73,12 @@ class Watchpoint:
         """Descriptors to keep open in a process of the place."""
         return [self.ring.fileno()]
 
+    def close(self) -> None:
+        self.ring.close()
+        self.conntrack.close()
+        self.traces.close()
+        self.control.close()
+
     def begin(self, tracing: list[Request]) -> None:
         """Forget what was recorded before, and record from now on; the ring is open."""
         self.traces.read()
@@ -181,6 +187,14 @@ class Observatory:
             self._handlers[descriptor] = handler
             self._epoll.register(descriptor, select.EPOLLIN)
         return point
+
+    def remove(self, place: str) -> None:
+        """Take the instruments of a place away."""
+        point = self.points.pop(place)
+        for each in (point.traces, point.conntrack, point.ring):
+            self._epoll.unregister(each.fileno())
+            del self._handlers[each.fileno()]
+        point.close()
 
     async def begin(self, packets: Sequence[PacketMatch], drop: Mapping[str, Sequence[bytes]]) -> None:
         """Record in all places from when this returns; ``drop``: packets to keep from leaving a place."""

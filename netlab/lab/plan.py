@@ -127,6 +127,8 @@ class PlaceSetup:
     vxlan: tuple[str, int, str, Address] | None = None
     vxlan_peers: list[VxlanPeer] = field(default_factory=list)
     indexes: dict[str, int] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    """Interfaces that were there; their names and numbers are not given again."""
 
     def interface_name(self, index: int) -> str:
         """The interface with that index; "if7" for one that is not in the plan."""
@@ -172,10 +174,13 @@ class FabricPlan:
 def _place(setup: PlaceSetup, peers: dict[tuple[str, str], Peer], macs: dict[tuple[str, str], str]) -> Place:
     bridges = {name: mac for name, _, mac in setup.bridges}
     masters = dict(setup.ports)
+    hairpin = dict(setup.hairpin)
     interfaces = [
         Interface(name="lo", index=1, kind="loopback", mac="00:00:00:00:00:00", addresses=("127.0.0.1/8", "::1/128"))
     ]
     for name, index in setup.indexes.items():
+        if name in setup.gone:
+            continue
         kind: InterfaceKind = "veth"
         mac = macs.get((setup.name, name), "")
         if name in bridges:
@@ -191,6 +196,7 @@ def _place(setup: PlaceSetup, peers: dict[tuple[str, str], Peer], macs: dict[tup
                 addresses=tuple(str(address) for device, address in setup.addresses if device == name),
                 peer=peers.get((setup.name, name)),
                 master=masters.get(name),
+                hairpin=hairpin.get(name),
             )
         )
     return Place(
@@ -349,6 +355,32 @@ def plan_pod(plan: FabricPlan, pod: PodPlan) -> None:
             for other in (*plan.nodes.values(), None):
                 if other is not node:
                     _add_way(plan.setups[other.name if other else ROUTER], host_route, node)
+
+
+def forget_pod(plan: FabricPlan, place: str) -> dict[str, list[Route]]:
+    """Take a Pod out of the plan; returns the routes that led to it from elsewhere, by place.
+
+    What hangs on its link goes with the link.
+    """
+    veth = next(each for each in plan.veths if each.one.place == place)
+    plan.veths.remove(veth)
+    own = {each.ip for _, each in plan.setups.pop(place).addresses}
+    setup, port = plan.setups[veth.other.place], veth.other.interface
+    setup.gone.add(port)
+    setup.ports = [each for each in setup.ports if each[0] != port]
+    setup.hairpin = [each for each in setup.hairpin if each[0] != port]
+    setup.addresses = [each for each in setup.addresses if each[0] != port]
+    setup.routes = [each for each in setup.routes if each.device != port]
+    ways: dict[str, list[Route]] = {}
+    for other in plan.setups.values():
+        ways[other.name] = [each for each in other.routes if _is_for_one_of(each, own)]
+        other.routes = [each for each in other.routes if not _is_for_one_of(each, own)]
+    return ways
+
+
+def _is_for_one_of(route: Route, addresses: Container[Address]) -> bool:
+    network = route.destination
+    return network.prefixlen == network.max_prefixlen and network.network_address in addresses
 
 
 def mac_for(address: Address | None, place: str, interface: str) -> str:

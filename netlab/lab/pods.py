@@ -26,6 +26,7 @@ class PodProcess:
     number: int
     pid: int | None = None
     ended: int | None = None
+    listening: list[int] | None = None
     refused: int = 0
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -38,6 +39,7 @@ class PodProcess:
 
         Raises ConnectionError where the Pod has ended.
         """
+        self.listening = list(ports)
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(self.control, jsonrpc.request(1, "listen", {"ports": list(ports)}))
         lines = jsonrpc.LineBuffer()

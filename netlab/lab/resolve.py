@@ -9,31 +9,31 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heapreplace
-from ipaddress import ip_network
 from random import Random
 from typing import Any
 
 import msgspec
 
-from netlab.cluster.allocators import AllocationFailed, Allocators, allocate_service
+from netlab.cluster.allocators import Allocators
 from netlab.cluster.endpointslices import slices_for
 from netlab.cluster.store import key_of
 from netlab.lab.addresses import Addresses, Ranges, host_fault
+from netlab.lab.allocation import allocate_services
 from netlab.lab.faults import Faults
 from netlab.lab.input import Given, LabInput, Locator
 from netlab.lab.load_balancing import LoadBalancerPlan, plan_load_balancer, with_addresses
 from netlab.lab.networks import Side, declared_or_derived
+from netlab.lab.placement import place_pods
 from netlab.lab.plan import ROUTER, ClientPlan, NodePlan, PodPlan, Wiring
 from netlab.model.errors import BadInput
 from netlab.model.keys import ObjectKey
 from netlab.model.text import Message, Text
 from netlab.objects.endpointslice import SERVICE_NAME_LABEL, EndpointSlice
-from netlab.objects.field import FieldError, duplicate, invalid, required
+from netlab.objects.field import FieldError, invalid, required
 from netlab.objects.ip import IP_WORDS, Address, Network, parse_cidr, parse_ip
 from netlab.objects.labspec import LabNetworks
 from netlab.objects.node import HOSTNAME_LABEL, Node
-from netlab.objects.pod import IPS_ANNOTATION, Pod
+from netlab.objects.pod import Pod
 from netlab.objects.proxyconfig import MODES, KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Document
@@ -46,7 +46,6 @@ DEFAULT_SERVICE_CIDR = "10.96.0.0/16"
 DEFAULT_NODES = ("node-a", "node-b")
 FIRST_NODE_HOST = 11
 FIRST_CLIENT_HOST = 100
-FIRST_POD_HOST = 2
 LEAST_POD_RANGE = 4
 NO_FREE_ADDRESS = "no address of it is free for {owner}"
 
@@ -54,16 +53,6 @@ BAD_MODE = Message(
     "resolve.bad-mode",
     en='--mode: "{mode}" is none of {modes}',
     zh='--mode："{mode}" 不是 {modes} 之一',
-)
-UNSCHEDULED = Message(
-    "resolve.scheduled",
-    en="{pods}: no nodeName given, so the lab chose the nodes",
-    zh="{pods}：未指定 nodeName，由实验选择节点",
-)
-NOT_RUNNING = Message(
-    "resolve.not-running",
-    en="{pods}: not started, their phase is {phase}",
-    zh="{pods}：未启动，其阶段为 {phase}",
 )
 NO_POD_BEHIND = Message(
     "resolve.no-pod-behind",
@@ -74,11 +63,6 @@ NO_POD_CIDR = Message(
     "resolve.no-pod-cidr",
     en="{node}: no podCIDRs given, so the lab chose {cidrs}",
     zh="{node}：未指定 podCIDRs，由实验选择 {cidrs}",
-)
-FOREIGN_SERVICE_IP = Message(
-    "resolve.foreign-service-ip",
-    en="{service}: {ip} is outside the service range {ranges} and kept as it is; a Lab document can set serviceCIDRs",
-    zh="{service}：{ip} 不在 Service 网段 {ranges} 中，保留原值；可在 Lab 文档中设置 serviceCIDRs",
 )
 
 
@@ -96,6 +80,8 @@ class Resolved:
     wiring: Wiring = field(default_factory=Wiring)
     configs: dict[str, KubeProxyConfiguration] = field(default_factory=dict)
     allocators: Allocators | None = None
+    addresses: Addresses = field(default_factory=Addresses)
+    given: LabInput = field(default_factory=LabInput)
     load_balancer: LoadBalancerPlan | None = None
     locator: Locator | None = None
     notes: list[Text] = field(default_factory=list)
@@ -119,7 +105,8 @@ class _Resolver:
         self.faults = Faults()
         self.result = Resolved(given.lab.metadata.name or "lab", notes=list(given.notes))
         self.random = Random(self.result.name)
-        self.addresses = Addresses()
+        self.result.given = given
+        self.addresses = self.result.addresses
         self.ranges = Ranges()
 
     def run(self) -> Resolved:
@@ -333,124 +320,11 @@ class _Resolver:
     # Pods
 
     def _pods(self) -> list[Pod]:
-        given = [(each, msgspec.convert(each.value, Pod)) for each in self.given.of_kind("Pod")]
-        running = []
-        stopped: dict[str, list[str]] = {}
-        for each, pod in given:
-            waiting = each.from_server and pod.status.phase == "Pending" and not pod.spec.node_name
-            if pod.status.phase in ("Succeeded", "Failed") or waiting:
-                stopped.setdefault(pod.status.phase, []).append(each.key.path)
-                self.result.objects.append(copy.deepcopy(each.value))
-            else:
-                running.append((each, pod))
-        for phase, paths in stopped.items():
-            self.result.notes.append(NOT_RUNNING(pods=", ".join(sorted(paths)), phase=phase))
-        nodes = {node.name: node for node in self.result.nodes}
-        placed = self._schedule(running, nodes)
-        wanted = [(each, pod, node, self._wanted_addresses(each, pod, node)) for each, pod, node in placed]
-        final = []
-        for each, pod, node, addresses in wanted:
-            final.append(self._complete_pod(each, pod, node, addresses))
-        return final
-
-    def _schedule(
-        self, pods: Iterable[tuple[Given, Pod]], nodes: dict[str, NodePlan]
-    ) -> list[tuple[Given, Pod, NodePlan]]:
-        """Every Pod on a node: the one it names, else the one with the fewest Pods."""
-        counts = dict.fromkeys(nodes, 0)
-        named, unnamed = [], []
-        for each, pod in pods:
-            name = pod.spec.node_name
-            if not name:
-                unnamed.append((each, pod))
-            elif name in nodes:
-                named.append((each, pod, nodes[name]))
-                counts[name] += 1
-            else:
-                detail = f"there is no such node; the lab has {', '.join(nodes)}"
-                fault = invalid("spec.nodeName", name, detail)
-                self.faults.add_field(each.document, str(each.key), fault)
-        chosen = []
-        waiting = [(count, position, name) for position, (name, count) in enumerate(counts.items())]
-        heapify(waiting)
-        for each, pod in unnamed:
-            count, position, name = waiting[0]
-            heapreplace(waiting, (count + 1, position, name))
-            chosen.append((each, pod, nodes[name]))
-        if chosen:
-            self.result.notes.append(UNSCHEDULED(pods=", ".join(each.key.path for each, _, _ in chosen)))
-        return [*named, *chosen]
-
-    def _wanted_addresses(self, given: Given, pod: Pod, node: NodePlan) -> list[Address]:
-        """The addresses that a Pod asks for: by annotation, else as its status says."""
-        if pod.spec.host_network:
-            return []
-        annotation = pod.metadata.annotation(IPS_ANNOTATION)
-        path = f"metadata.annotations[{IPS_ANNOTATION}]"
-        if annotation is not None:
-            texts = [text.strip() for text in annotation.split(",")]
-        else:
-            path = "status.podIPs"
-            texts = [each.ip for each in pod.status.pod_ips] or ([pod.status.pod_ip] if pod.status.pod_ip else [])
-        found: list[Address] = []
-        for text in texts:
-            fault = self._address_fault(given, text, path, found, node, check_range=annotation is not None)
-            if fault is not None:
-                self.faults.add_field(given.document, str(given.key), fault)
-        return found
-
-    def _address_fault(
-        self, given: Given, text: str, path: str, found: list[Address], node: NodePlan, *, check_range: bool
-    ) -> FieldError | None:
-        address = parse_ip(text)
-        if address is None:
-            return invalid(path, text, IP_WORDS)
-        if any(other.version == address.version for other in found):
-            return invalid(path, text, "may specify no more than one IP for each IP family")
-        ranges = [cidr for cidr in node.pod_cidrs if cidr.version == address.version]
-        if check_range and not any(address in cidr for cidr in ranges):
-            listed = ", ".join(str(each) for each in ranges) or f"none of IPv{address.version}"
-            return invalid(path, text, f"must be within the Pod range of {node.name}: {listed}")
-        network = next((cidr for cidr in ranges if address in cidr), ip_network(str(address)))
-        if (detail := host_fault(address, network)) is not None:
-            return invalid(path, text, detail)
-        if any(address in (gateway.ip, gateway.network.network_address) for gateway in node.gateways()):
-            return invalid(path, text, f"this is an address of {node.name} itself")
-        if (earlier := self.addresses.take(address, given.key.path)) is not None:
-            return duplicate_address(path, text, earlier)
-        found.append(address)
-        return None
-
-    def _complete_pod(self, given: Given, pod: Pod, node: NodePlan, wanted: list[Address]) -> Pod:
-        """Allocate what is missing, and write the status as a kubelet would."""
-        value = copy.deepcopy(given.value)
-        addresses = list(wanted)
-        if pod.spec.host_network:
-            addresses = list(node.addresses)
-            self.result.host_network_pods.append(given.key)
-        else:
-            for cidr in node.pod_cidrs:
-                if not wanted and (address := self._free_pod_address(given, cidr, node)) is not None:
-                    addresses.append(address)
-            self.result.pods.append(PodPlan(given.key, node.name, tuple(addresses)))
-        value["spec"]["nodeName"] = node.name
-        status = value.setdefault("status", {})
-        status["phase"] = "Running"
-        status["hostIP"] = str(node.addresses[0])
-        if addresses:
-            status["podIP"] = str(addresses[0])
-            status["podIPs"] = [{"ip": str(each)} for each in addresses]
-        if not any(each.type == "Ready" for each in pod.status.conditions):
-            status.setdefault("conditions", []).append({"type": "Ready", "status": "True"})
-        self.result.objects.append(value)
-        return msgspec.convert(value, Pod)
-
-    def _free_pod_address(self, given: Given, cidr: Network, node: NodePlan) -> Address | None:
-        address = self.addresses.free(cidr, FIRST_POD_HOST, given.key.path)
-        if address is None:
-            detail = f"no address in the Pod range of {node.name} is free: {cidr}"
-            self.faults.add_field(given.document, str(given.key), required("status.podIPs", detail))
-        return address
+        placed = place_pods(self.given.of_kind("Pod"), self.result.nodes, self.addresses, self.faults)
+        self.result.objects += placed.objects
+        self.result.pods, self.result.host_network_pods = placed.pods, placed.host_network
+        self.result.notes += placed.notes
+        return placed.running
 
     # Services and EndpointSlices
 
@@ -465,40 +339,11 @@ class _Resolver:
             return []
         self.result.allocators = allocators
         self.result.objects.append(_service_cidr([str(each.network) for each in allocators.ranges]))
-        values = []
-        given = self.given.of_kind("Service")
-        for each in sorted(given, key=lambda each: not _asks_for_address(each.value)):
-            value = copy.deepcopy(each.value)
-            values.append((each, value))
-            kept = self._keep_foreign(each, value, allocators)
-            try:
-                faults = [] if kept else allocate_service(value, allocators)
-            except AllocationFailed as error:
-                faults = [invalid("spec.clusterIPs", [], str(error))]
-            for fault in faults:
-                self.faults.add_field(each.document, str(each.key), fault)
-        order = {each.key: position for position, each in enumerate(given)}
-        values.sort(key=lambda pair: order[pair[0].key])
+        values = [(each, copy.deepcopy(each.value)) for each in self.given.of_kind("Service")]
+        own_ranges = bool(self.spec.service_cidrs)
+        self.result.notes += allocate_services(values, allocators, self.faults, own_ranges=own_ranges)
         self.result.objects += [value for _, value in values]
         return [msgspec.convert(value, Service) for _, value in values]
-
-    def _keep_foreign(self, given: Given, value: Json, allocators: Allocators) -> bool:
-        """A Service out of another cluster's range, in a file without ranges of its own, is taken as it is."""
-        spec = value["spec"]
-        texts = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
-        addresses = [address for text in texts if (address := parse_ip(text)) is not None]
-        outside = [each for each in addresses if not any(each in one for one in allocators.ranges)]
-        if not outside or (self.spec.service_cidrs and not given.from_server):
-            return False
-        ranges = ", ".join(str(each.network) for each in allocators.ranges)
-        if self.spec.service_cidrs:
-            return False
-        self.result.notes.append(FOREIGN_SERVICE_IP(service=given.key, ip=outside[0], ranges=ranges))
-        spec["clusterIPs"] = [str(each) for each in addresses]
-        spec["clusterIP"] = str(addresses[0])
-        spec.setdefault("ipFamilies", [f"IPv{each.version}" for each in addresses])
-        spec.setdefault("ipFamilyPolicy", "SingleStack" if len(addresses) == 1 else "PreferDualStack")
-        return True
 
     def _slices(self, services: list[Service], pods: list[Pod]) -> None:
         """Slices in the input win over derived ones, for their Service."""
@@ -508,7 +353,7 @@ class _Resolver:
             self.result.objects.append(copy.deepcopy(each.value))
             name = (each.value["metadata"].get("labels") or {}).get(SERVICE_NAME_LABEL)
             owned.add((each.key.namespace, name))
-        self._note_missing_pods(given)
+        self.result.notes += note_missing_pods(given, self.addresses)
         nodes = {
             each["metadata"]["name"]: msgspec.convert(each, Node)
             for each in self.result.objects
@@ -518,20 +363,6 @@ class _Resolver:
         for service in services:
             if (service.metadata.namespace, service.metadata.name) not in owned:
                 self.result.objects += slices_for(service, _candidates(service, labelled), nodes)
-
-    def _note_missing_pods(self, given: Sequence[Given]) -> None:
-        missing: dict[str, list[str]] = {}
-        for each in given:
-            value = msgspec.convert(each.value, EndpointSlice)
-            service = value.metadata.label(SERVICE_NAME_LABEL) or value.metadata.name
-            for endpoint in value.endpoints:
-                for text in endpoint.addresses:
-                    address = parse_ip(text)
-                    if address is not None and address not in self.addresses:
-                        missing.setdefault(f"Service {value.metadata.namespace}/{service}", []).append(text)
-        for service, addresses in missing.items():
-            listed = ", ".join(dict.fromkeys(addresses))
-            self.result.notes.append(NO_POD_BEHIND(service=service, addresses=listed))
 
     # The rest
 
@@ -554,10 +385,20 @@ class _Resolver:
         self.faults.raise_any()
 
 
-def duplicate_address(path: str, text: str, owner: str) -> FieldError:
-    """Two Pods, or a Pod and a host, with one address."""
-    fault = duplicate(path, text)
-    return FieldError(fault.kind, fault.path, fault.value, f"{owner} has this address")
+def note_missing_pods(given: Sequence[Given], addresses: Addresses) -> list[Text]:
+    """Endpoints of given slices that nobody in the lab is, by Service."""
+    missing: dict[str, list[str]] = {}
+    for each in given:
+        value = msgspec.convert(each.value, EndpointSlice)
+        service = value.metadata.label(SERVICE_NAME_LABEL) or value.metadata.name
+        for endpoint in value.endpoints:
+            for text in endpoint.addresses:
+                address = parse_ip(text)
+                if address is not None and address not in addresses:
+                    missing.setdefault(f"Service {value.metadata.namespace}/{service}", []).append(text)
+    return [
+        NO_POD_BEHIND(service=service, addresses=", ".join(dict.fromkeys(texts))) for service, texts in missing.items()
+    ]
 
 
 def _by_label(pods: Iterable[Pod]) -> dict[_Label, list[Pod]]:
@@ -597,9 +438,3 @@ def _write_node(value: Json, node: NodePlan) -> None:
         others.append({"type": "Hostname", "address": node.name})
     own = [{"type": "InternalIP", "address": str(each)} for each in node.addresses]
     status["addresses"] = [*own, *others]
-
-
-def _asks_for_address(service: Json) -> bool:
-    spec = service.get("spec", {})
-    ports = spec.get("ports") or []
-    return bool(spec.get("clusterIP")) or any(port.get("nodePort") for port in ports)

@@ -57,9 +57,12 @@ _DECISIONS = {
 _TOLD_OF_FRAMES = {
     "walk.sent-to",
     "walk.in-vxlan",
+    "walk.sent-to-balanced",
     "walk.accepts",
     "walk.nobody-there",
     "walk.resets",
+    "walk.resets-stray",
+    "walk.resets-by-rule",
     "walk.answers-with-error",
     "walk.hops-used-up",
     "walk.nobody-speaks-it",

@@ -96,7 +96,8 @@ def test_a_virtual_server_without_real_servers_refuses(lab: netlab.Lab, sender: 
     assert (walk.verdict, walk.gaps) == ("rejected", ())
     refused = step_with(walk, "reject")
     assert refused.reason is not None
-    assert refused.reason.id == "ipvs.no-real-server"
+    assert "has no real server" in refused.reason.en
+    assert "no Pod has the labels of its selector" in refused.reason.en
     assert refused.origin is not None
     assert refused.origin.object == "Service default/none"
 
