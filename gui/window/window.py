@@ -95,6 +95,10 @@ class MainWindow(QMainWindow):
         self._restore()
         self._show_state()
 
+    def tell(self, text: Text) -> None:
+        """Something that is worth a word, whichever page is shown next."""
+        self.workspace.notice.tell(text)
+
     # Opening
 
     def open_example(self, chosen: Example) -> None:

@@ -177,6 +177,7 @@ class Workspace(QWidget):
         session = self.session
         self.lab_name.setText(session.name)
         self.lab_name.setVisible(bool(session.name))
+        self.topology.show_busy(session.state is State.STARTING)
         self.probe_bar.setVisible(session.state is not State.EMPTY)
 
 
