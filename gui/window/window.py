@@ -235,6 +235,14 @@ class MainWindow(QMainWindow):
             self.history_menu.addAction(title).triggered.connect(partial(self._see_again, each))
         self.history_menu.setEnabled(True)
 
+    def _compare_before(self) -> None:
+        """The walk that is shown, and the one that was made before it."""
+        now = self.player.walk
+        at = next((number for number, each in enumerate(self._history) if each is now), -1)
+        if now is not None and 0 <= at < len(self._history) - 1:
+            self.workspace.compare.show_pair(self._history[at + 1], now)
+            self.workspace.show_tab(self.workspace.compare)
+
     def _see_again(self, walk: Walk, *_: object) -> None:
         self.player.show(walk)
         self.player.play()
@@ -293,6 +301,7 @@ class MainWindow(QMainWindow):
             "walk.faster": lambda: self._change_speed(1),
             "walk.slower": lambda: self._change_speed(-1),
             "walk.all-steps": lambda on: self.workspace.every.setChecked(on),
+            "walk.compare-before": self._compare_before,
             "walk.copy": lambda: QGuiApplication.clipboard().setText(self.workspace.steps.text()),
             "view.topology": lambda: self.workspace.show_tab(self.workspace.topology),
             "view.ladder": lambda: self.workspace.show_tab(self.workspace.ladder),
@@ -374,6 +383,7 @@ class MainWindow(QMainWindow):
         there = self.player.walk is not None
         for action in self.commands.of_menu("walk"):
             action.setEnabled(there)
+        self.commands["walk.compare-before"].setEnabled(there and len(self._history) > 1)
         self.commands["file.save-walk"].setEnabled(there)
         self.commands["file.export-capture"].setEnabled(there and self.session.has_capture(self.player.walk))
 
