@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,14 +82,48 @@ class TestListener:
             assert path == folder / "lab.sock"
             assert path.stat().st_mode & 0o777 == 0o600
             rendezvous.connect(path).close()
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
+
+    def test_the_folder_goes_with_the_last_of_them(self, folder: Path) -> None:
+        with Listener(folder):
+            with Listener(folder):
+                pass
+            assert folder.is_dir()
+        assert not folder.exists()
+
+    def test_a_folder_that_has_gone_is_made_again(self, folder: Path) -> None:
+        listener = Listener(folder)
+        folder.rmdir()
+        with listener:
+            listener.publish("lab")
+            assert folder.stat().st_mode & 0o777 == 0o700
+            assert rendezvous.find("lab") == folder / "lab.sock"
+
+    def test_a_folder_that_goes_while_somebody_waits_for_it(self, folder: Path) -> None:
+        """Many come and go: each finds its socket in the folder that is there."""
+
+        def come_and_go(number: int) -> None:
+            for _ in range(50):
+                with Listener(folder) as listener:
+                    listener.publish(f"lab-{number}")
+                    assert rendezvous.is_alive(folder / f"lab-{number}.sock")
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(come_and_go, range(4)))
+        assert not folder.exists()
+
+    def test_what_the_dead_have_left_goes_with_the_folder(self, folder: Path) -> None:
+        for name in ("lab.sock", ".1-abc.sock"):
+            dead(folder / name)
+        assert rendezvous.running(folder) == {}
+        assert not folder.exists()
 
     def test_without_a_name_nothing_is_found_and_nothing_stays(self, folder: Path) -> None:
         with Listener(folder):
-            assert len(list(folder.iterdir())) == 1
+            assert len(list(folder.glob("*"))) == 1
             assert rendezvous.running(folder) == {}
-            assert len(list(folder.iterdir())) == 1
-        assert list(folder.iterdir()) == []
+            assert len(list(folder.glob("*"))) == 1
+        assert list(folder.glob("*")) == []
 
     def test_a_name_in_use(self, folder: Path) -> None:
         with Listener(folder) as first, Listener(folder) as second:
@@ -118,7 +153,7 @@ class TestListener:
             second.publish("lab")
         assert rendezvous.is_alive(folder / "lab.sock")
         second.__exit__(None, None, None)
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
 
     def test_a_name_that_is_kept(self, folder: Path) -> None:
         with Listener(folder) as listener:
@@ -133,7 +168,7 @@ class TestListener:
         with Listener(folder) as listener:
             listener.publish("lab")
             listener.keep()
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
 
     def test_a_long_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         long = tmp_path / ("x" * 120)
@@ -170,7 +205,7 @@ class TestListener:
         for each in threads:
             each.join()
         assert sorted(outcomes) == [False] * 7 + [True]
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
 
 
 class TestRunning:
