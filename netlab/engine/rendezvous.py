@@ -63,10 +63,14 @@ def directory() -> Path:
 
 
 def _make(path: Path) -> None:
+    status = None
     try:
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        status = path.lstat()
+        while status is None:
+            with suppress(FileExistsError):
+                path.mkdir(mode=0o700)
+            # Whoever has taken the last socket away may be removing it.
+            with suppress(FileNotFoundError):
+                status = path.lstat()
     except OSError as error:
         raise MachineCannot(NO_ROOM(directory=path, error=error.strerror)) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from netlab.engine import rendezvous
 from netlab.engine.rendezvous import Listener
 from netlab.model.errors import BadInput, MachineCannot
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -101,15 +103,19 @@ class TestListener:
 
     def test_a_folder_that_goes_while_somebody_waits_for_it(self, folder: Path) -> None:
         """Many come and go: each finds its socket in the folder that is there."""
-
-        def come_and_go(number: int) -> None:
-            for _ in range(50):
-                with Listener(folder) as listener:
-                    listener.publish(f"lab-{number}")
-                    assert rendezvous.is_alive(folder / f"lab-{number}.sock")
-
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(come_and_go, range(4)))
+        script = "\n".join(
+            [
+                "import sys; from pathlib import Path; from netlab.engine import rendezvous",
+                "folder, name = Path(sys.argv[1]), sys.argv[2]",
+                "for _ in range(200):",
+                "    with rendezvous.Listener(folder) as listener:",
+                "        listener.publish(name)",
+                "        assert rendezvous.is_alive(folder / f'{name}.sock')",
+            ]
+        )
+        command = [sys.executable, "-c", script, str(folder)]
+        processes = [subprocess.Popen([*command, f"lab-{number}"], cwd=ROOT) for number in range(4)]
+        assert [process.wait() for process in processes] == [0] * 4
         assert not folder.exists()
 
     def test_what_the_dead_have_left_goes_with_the_folder(self, folder: Path) -> None:
