@@ -21,7 +21,7 @@ async def measure(what: str, text: bytes) -> None:
     from netlab.lab.lab import Zygotes
     from netlab.objects.yaml_source import Source
 
-    lab = Engine(Zygotes(pods.start_zygote(), kube_proxy.start_zygote()), None).lab
+    lab = Engine(Zygotes(pods.start_zygote(), kube_proxy.start_zygote()), {}, None).lab
     lab.load([Source("lab.yaml", text)])
     nodes = list(lab.configs)
     if what == "fabric":
