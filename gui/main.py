@@ -11,7 +11,10 @@ from PySide6 import __version__ as pyside_version
 from PySide6.QtWidgets import QApplication
 
 from gui.engine.session import Session
+from gui.look.fonts import has_chinese
+from gui.look.icons import icon
 from gui.look.style import Choice, Look
+from gui.look.theme import LIGHT
 from gui.settings import Settings
 from gui.signals import end_on_signals
 from gui.window.window import MainWindow
@@ -25,6 +28,11 @@ BAD_PAIR = Message(
     "pip install 'PySide6-Essentials!=6.12.0'",
     zh="PySide6 {pyside} 会在 Python {python} 下异常终止：请安装其他版本，"
     "例如 pip install 'PySide6-Essentials!=6.12.0'",
+)
+NO_CHINESE = Message(
+    "gui.main.no-chinese",
+    en="No installed font has Chinese characters: they will be boxes. On Debian: apt install fonts-wqy-microhei",
+    zh="没有安装带中文字符的字体，中文将显示为方框 (Chinese text will be boxes)：请执行 apt install fonts-wqy-microhei",
 )
 
 
@@ -45,7 +53,10 @@ def make_window(app: QApplication, settings: Settings) -> MainWindow:
     choice = settings.theme
     look = Look(app, cast("Choice", choice if choice in ("light", "dark") else "system"))
     language = Language(settings.language or user_language())
-    return MainWindow(Session(), look, language, settings)
+    window = MainWindow(Session(), look, language, settings)
+    if not has_chinese():
+        window.tell(NO_CHINESE())
+    return window
 
 
 def run_app(file: str | None = None, arguments: Sequence[str] = ()) -> int:
@@ -55,6 +66,7 @@ def run_app(file: str | None = None, arguments: Sequence[str] = ()) -> int:
     app = QApplication(["kube-netlab", *arguments])
     app.setApplicationName("kube-netlab")
     app.setDesktopFileName("kube-netlab")
+    app.setWindowIcon(icon("walk", LIGHT, LIGHT.accent))
     window = make_window(app, Settings())
     end_on_signals(window)
     window.show()

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from PySide6.QtCore import QObject, QSocketNotifier, QTimer, Signal
 
-from netlab.engine.client import EngineClient, start_engine
+from netlab.engine.client import EngineClient, connect_to, start_engine
 from netlab.model import jsonrpc
 from netlab.model.errors import LabFailed, MachineCannot, NetlabError
 from netlab.model.text import Message, Text
@@ -249,6 +249,27 @@ def launch_in_microvm(say: Callable[[Text], None]) -> EngineClient:
     from netlab.microvm.start import start_engine_in_microvm
 
     return start_engine_in_microvm(say=say)
+
+
+def attach_link(name: str) -> EngineLink:
+    """A link to the engine of a lab that runs already, and that goes on afterwards."""
+
+    def launch(_: Callable[[Text], None]) -> EngineClient:
+        from netlab.engine import rendezvous
+
+        return connect_to(rendezvous.find(name))
+
+    return EngineLink(launch=launch)
+
+
+def running_labs() -> list[str]:
+    """The names of the user's labs that run already; none where that cannot be told."""
+    try:
+        from netlab.engine import rendezvous
+
+        return list(rendezvous.running(rendezvous.directory()))
+    except (ImportError, NetlabError):
+        return []
 
 
 def make_link(*, in_microvm: bool = False) -> EngineLink:

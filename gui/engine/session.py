@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from gui.engine.link import EngineLink, make_link
+from gui.engine.link import EngineLink, attach_link, make_link
 from gui.values.picture import Picture, picture_of_lab, picture_of_walk
 from netlab.model.errors import NetlabError
 from netlab.model.text import Message, Text
@@ -108,9 +108,20 @@ class Session(QObject):
     def _start(self, *, in_microvm: bool) -> None:
         self.in_microvm = in_microvm
         self._enter(State.STARTING)
-        link = self._link = self._make_link(in_microvm=in_microvm)
+        self._use(self._make_link(in_microvm=in_microvm), self._load)
+
+    def attach(self, name: str) -> None:
+        """Use a lab that runs already, by its name; it goes on when it is let go of."""
+        self._let_go()
+        self._clear()
+        self.sources, self.name, self.in_microvm = [], name, False
+        self._enter(State.STARTING)
+        self._use(attach_link(name), lambda: self._call("lab.describe", {}, self._built))
+
+    def _use(self, link: EngineLink, started: Callable[[], None]) -> None:
+        self._link = link
         link.said.connect(self._told)
-        link.started.connect(self._load)
+        link.started.connect(started)
         link.failed.connect(self._failed)
         link.ended.connect(self._ended)
         link.notified.connect(self._notified)

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gui.values.picture import NodeView, Picture
-from gui.values.timeline import Spot
+from gui.values.timeline import PROGRAM, Spot
 
 MACHINE_W, MACHINE_H = 132.0, 60.0
 ROUTER_W, ROUTER_H = 116.0, 84.0
 GAP = 48.0
 HEADER = 34.0
+PROGRAM_W = 176.0
+"""From a room's right edge to where its kube-proxy is named."""
 PORT_W = 62.0
 HOOK_W, HOOK_H, HOOK_GAP, HOOK_ROW = 70.0, 24.0, 6.0, 14.0
 HOOKS_W = 3 * HOOK_W + 2 * HOOK_GAP
@@ -114,6 +116,8 @@ class Layout:
         return Rect(left, top, right - left, bottom - top)
 
     def _in_node(self, plan: NodePlan, spot: Spot) -> Point:
+        if spot.hook == PROGRAM:
+            return Point(plan.room.x + plan.room.w - PROGRAM_W, plan.room.y + HEADER / 2)
         if spot.hook is not None:
             name = spot.hook.upper()
             hook = next((each for each in HOOKS if each == name), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QBrush,
@@ -50,6 +52,35 @@ FIRST_STEP = Message(
     zh="实验已就绪。点击“发送”，观察数据包的旅程。",
 )
 BUILDING = Message("gui.topology.building", en="Building the lab…", zh="正在建立实验…")
+HOOKS = {
+    "PREROUTING": Message(
+        "gui.topology.prerouting",
+        en="Every packet that comes in by an interface, before routing decides where it goes. "
+        "Here a Service's address becomes an endpoint's (DNAT).",
+        zh="从接口进入的每个数据包，在路由决策之前经过这里。Service 的地址在这里改写为端点的地址 (DNAT)。",
+    ),
+    "INPUT": Message(
+        "gui.topology.input",
+        en="Packets for the node itself: after routing, before a program of the node gets them.",
+        zh="发往节点自身的数据包：在路由之后、交给节点上的程序之前经过这里。",
+    ),
+    "FORWARD": Message(
+        "gui.topology.forward",
+        en="Packets that only pass through the node, to a Pod or to another node.",
+        zh="只是经过该节点、发往 Pod 或其他节点的数据包。",
+    ),
+    "OUTPUT": Message(
+        "gui.topology.output",
+        en="Packets that a program of the node itself sends; for them the DNAT is here.",
+        zh="由节点自身的程序发出的数据包；它们的 DNAT 在这里进行。",
+    ),
+    "POSTROUTING": Message(
+        "gui.topology.postrouting",
+        en="Every packet that leaves, when it is known by which interface. "
+        "Here the source may become the node's own address (SNAT).",
+        zh="每个离开的数据包，在确定出口接口之后经过这里。源地址可能在这里改写为节点自己的地址 (SNAT)。",
+    ),
+}
 MARGIN = 16.0
 ABOVE = 16.0
 """Room for the packet's label over the uppermost hook."""
@@ -81,6 +112,7 @@ class TopologyView(QGraphicsView):
         self._services: dict[str, ServiceItem] = {}
         self._ways: list[Measured] = []
         self._fitted = True
+        self._busy = False
         self._scene = QGraphicsScene(self)
         self.setScene(self._scene)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -91,11 +123,16 @@ class TopologyView(QGraphicsView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setCursor(Qt.CursorShape.ArrowCursor)
+        self._moves: dict[Qt.Key, Callable[[], None]] = {
+            Qt.Key.Key_Space: player.toggle,
+            Qt.Key.Key_Left: player.back,
+            Qt.Key.Key_Right: player.forward,
+        }
         language.bind(self, self.setAccessibleName, NAME)
         player.walk_changed.connect(self._prepare_walk)
         player.moved.connect(self._show_moment)
         look.changed.connect(self._redraw)
-        language.changed.connect(self._show_moment)
+        language.changed.connect(self._redraw)
         self._redraw()
 
     def show_picture(self, picture: Picture) -> None:
@@ -104,6 +141,11 @@ class TopologyView(QGraphicsView):
         self._redraw()
         if self._fitted:
             self.fit()
+
+    def show_busy(self, busy: bool) -> None:
+        """Whether a lab is being built."""
+        self._busy = busy
+        self.viewport().update()
 
     # Drawing
 
@@ -128,6 +170,7 @@ class TopologyView(QGraphicsView):
             scene.addItem(item)
             for name, rect in plan.nodes[node.name].hooks.items():
                 hook = self._hooks[node.name, name] = HookItem(name, rect, self.pens)
+                hook.setToolTip(f"<b>{name}</b><br>{self.language.say(HOOKS[name])}")
                 scene.addItem(hook)
             for pod in node.pods:
                 chip = PodItem(pod, plan.pods[pod.path], self.pens, small=plan.nodes[node.name].small)
@@ -257,6 +300,8 @@ class TopologyView(QGraphicsView):
             self.zoom(keys[key])
         elif key == Qt.Key.Key_0:
             self.fit()
+        elif key in self._moves:
+            self._moves[key]()
         else:
             super().keyPressEvent(event)
 
@@ -275,7 +320,9 @@ class TopologyView(QGraphicsView):
 
     def _draw_word(self, painter: QPainter) -> None:
         theme = self.look.theme
-        text = self.language.say(FIRST_STEP if self.picture.nodes else BUILDING)
+        if not self.picture.nodes and not self._busy:
+            return
+        text = self.language.say(BUILDING if self._busy else FIRST_STEP)
         painter.save()
         painter.resetTransform()
         font = text_font(14)

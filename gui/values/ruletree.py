@@ -152,7 +152,7 @@ _DEEPEST = 12
 def _order(key: tuple[str, str, str]) -> tuple[object, ...]:
     family, table, chain = key
     tables = TABLES.index(table) if table in TABLES else len(TABLES)
-    chains = BASE.index(chain) if chain in BASE else len(BASE)
+    chains = next((at for at, base in enumerate(BASE) if chain.upper().endswith(base)), len(BASE))
     return (family != "ip", family, chains == len(BASE), tables, table, chains, chain)
 
 

@@ -20,14 +20,19 @@ END_S = 0.9
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a step is: in a hook of a place, or at an interface of it."""
+    """Where a step is: in a hook of a place, at an interface of it, or in its kube-proxy (which then is the hook)."""
 
     place: str
     interface: str | None
     hook: str | None
 
 
+PROGRAM = "kube-proxy"
+
+
 def spot(step: Step) -> Spot:
+    if step.action in ("relayed", "closed"):
+        return Spot(step.place, None, PROGRAM)
     return Spot(step.place, step.interface if step.hook is None else None, step.hook)
 
 

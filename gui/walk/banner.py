@@ -66,6 +66,9 @@ class VerdictBanner(QWidget):
         )
         lines = [self.language.say(summary(walk))]
         tip = advice(walk)
+        cause = next((step.reason for step in walk.steps if step.action in ("drop", "reject")), None)
+        if cause is not None and cause != tip:
+            lines = [self.language.say(cause)]
         if tip is not None:
             lines.append(f"<b>{self.language.say(TRY(advice=tip))}</b>")
         lines += [f"⚠ {self.language.say(GAP(what=gap.reason))}" for gap in walk.gaps]

@@ -93,6 +93,8 @@ class LadderView(QAbstractScrollArea):
             at = self.ladder.rung_of(self.player.index) + (1 if key == Qt.Key.Key_Down else -1)
             if 0 <= at < len(self.ladder.rungs):
                 self.player.go_to_number(self.ladder.rungs[at].step.n)
+        elif key == Qt.Key.Key_Space:
+            self.player.toggle()
         else:
             super().keyPressEvent(event)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
+from gui.engine.link import running_labs
 from gui.look.fonts import mono_font
 from gui.look.icons import icon
 from gui.look.style import Look
@@ -25,6 +27,7 @@ INTRODUCTION = Message(
     "发送一个数据包，观察它的地址在哪里改写、由哪条规则改写、以及背后是哪一行 YAML。",
 )
 EXAMPLES = Message("gui.start.examples", en="Start with an example", zh="从示例开始")
+RUNNING = Message("gui.start.running", en="Labs that are running", zh="正在运行的实验")
 RECENT = Message("gui.start.recent", en="Recent files", zh="最近打开的文件")
 NO_RECENT = Message(
     "gui.start.no-recent",
@@ -43,10 +46,11 @@ KUBECTL = "kubectl get nodes,pods,services,endpointslices -A -o yaml > cluster.y
 
 
 class StartPage(QScrollArea):
-    """``example_chosen`` with an :class:`Example`, ``file_chosen`` with a path."""
+    """``example_chosen`` with an :class:`Example`, ``file_chosen`` with a path, ``lab_chosen`` with a running lab."""
 
     example_chosen = Signal(object)
     file_chosen = Signal(str)
+    lab_chosen = Signal(str)
 
     def __init__(self, look: Look, language: Language, settings: Settings, commands: Commands) -> None:
         super().__init__()
@@ -83,6 +87,10 @@ class StartPage(QScrollArea):
         row.addStretch(1)
         column.addLayout(row)
         column.addSpacing(20)
+        self.running_title = self._label(RUNNING, "section", column)
+        self.running = QVBoxLayout()
+        column.addLayout(self.running)
+        column.addSpacing(20)
         self._label(RECENT, "section", column)
         self.recent = QVBoxLayout()
         column.addLayout(self.recent)
@@ -93,10 +101,7 @@ class StartPage(QScrollArea):
 
     def show_recent(self) -> None:
         """The files that were opened lately."""
-        while (item := self.recent.takeAt(0)) is not None:
-            widget = item.widget()
-            if widget is not None:
-                widget.deleteLater()
+        _empty(self.recent)
         paths = self.settings.recent
         for path in paths:
             button = QPushButton(f"{os.path.basename(path)}   {os.path.dirname(path)}")
@@ -108,6 +113,21 @@ class StartPage(QScrollArea):
             label = QLabel(self.language.say(NO_RECENT))
             label.setObjectName("muted")
             self.recent.addWidget(label)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self.show_running(running_labs())
+
+    def show_running(self, names: list[str]) -> None:
+        """Labs that run already, to look into."""
+        _empty(self.running)
+        self.running_title.setVisible(bool(names))
+        for name in names:
+            button = QPushButton(name)
+            button.setObjectName("link")
+            button.setIcon(icon("lab", self.look.theme, self.look.theme.muted))
+            button.clicked.connect(lambda _=False, name=name: self.lab_chosen.emit(name))
+            self.running.addWidget(button)
 
     def _label(self, text: Message, kind: str, column: QVBoxLayout) -> QLabel:
         label = QLabel()
@@ -157,3 +177,10 @@ class StartPage(QScrollArea):
         for button in self.examples:
             button.setIcon(icon("play", self.look.theme, self.look.theme.on_accent))
         self.show_recent()
+
+
+def _empty(layout: QVBoxLayout) -> None:
+    while (item := layout.takeAt(0)) is not None:
+        widget = item.widget()
+        if widget is not None:
+            widget.deleteLater()

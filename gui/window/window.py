@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 
@@ -10,6 +11,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QStackedWidget
 
+from gui.engine.link import running_labs
 from gui.engine.session import ProbeWords, Session, State
 from gui.files import FileReader, Opened
 from gui.look.style import Choice, Look
@@ -79,6 +81,7 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self.pages)
         self.state_label, self.counts = QLabel(), QLabel()
         self.statusBar().setSizeGripEnabled(False)
+        self.statusBar().setContentsMargins(10, 0, 10, 0)
         self.statusBar().addWidget(self.state_label)
         self.statusBar().addWidget(self.counts)
         self.recent_menu = QMenu(self)
@@ -91,6 +94,10 @@ class MainWindow(QMainWindow):
         self._connect()
         self._restore()
         self._show_state()
+
+    def tell(self, text: Text) -> None:
+        """Something that is worth a word, whichever page is shown next."""
+        self.workspace.notice.tell(text)
 
     # Opening
 
@@ -106,7 +113,18 @@ class MainWindow(QMainWindow):
             self.open_example(known)
             return
         self._next_probe = None
+        if "/" not in path and not os.path.lexists(path) and path in running_labs():
+            self.attach(path)
+            return
         self.reader.ask(path)
+
+    def attach(self, name: str) -> None:
+        """Be a further frontend of a lab that runs already; it goes on when the window closes."""
+        self.workspace.notice.clear()
+        self._next_probe = self._again = None
+        self.player.show(None)
+        self.pages.setCurrentWidget(self.workspace)
+        self.session.attach(name)
 
     def _open_again(self, path: str, *_: object) -> None:
         self.open_file(path)
@@ -338,6 +356,7 @@ class MainWindow(QMainWindow):
         self.reader.failed.connect(self._not_opened)
         self.start_page.example_chosen.connect(self.open_example)
         self.start_page.file_chosen.connect(self.open_file)
+        self.start_page.lab_chosen.connect(self.attach)
         self.workspace.notice.acted.connect(self._restart)
         self.workspace.yaml.applied.connect(self._apply)
         self.workspace.every.toggled.connect(self.commands["walk.all-steps"].setChecked)

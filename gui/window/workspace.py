@@ -84,7 +84,11 @@ class Workspace(QWidget):
         self.every = QCheckBox()
         self.every.toggled.connect(self.steps.show_all)
         language.bind(self.every, self.every.setText, ALL_STEPS)
-        self.bottom.setCornerWidget(self.every, Qt.Corner.TopRightCorner)
+        corner = QWidget()
+        inner = QHBoxLayout(corner)
+        inner.setContentsMargins(0, 0, 10, 0)
+        inner.addWidget(self.every)
+        self.bottom.setCornerWidget(corner, Qt.Corner.TopRightCorner)
 
         self.side = _card(self.details)
         self.side.setMinimumWidth(290)
@@ -177,6 +181,7 @@ class Workspace(QWidget):
         session = self.session
         self.lab_name.setText(session.name)
         self.lab_name.setVisible(bool(session.name))
+        self.topology.show_busy(session.state is State.STARTING)
         self.probe_bar.setVisible(session.state is not State.EMPTY)
 
 

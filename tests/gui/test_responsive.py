@@ -48,12 +48,12 @@ def watchdog() -> Iterator[list[float]]:
 
 
 def test_nothing_holds_the_window_up(make_window: Callable[[Session], MainWindow], qtbot: QtBot) -> None:
-    """Start, first walk, playing, every view, both languages and themes."""
+    """Start, a whole walk played, every view, both languages and themes."""
     window = make_window(Session())
     with watchdog() as late:
         with qtbot.waitSignal(window.session.walk_made, timeout=UP_MS):
             qtbot.mouseClick(window.start_page.examples[0], Qt.MouseButton.LeftButton)
-        window.player.set_speed(4.0)
+        window.player.set_speed(2.0)
         qtbot.waitUntil(lambda: not window.player.playing, timeout=UP_MS)
         for name in ("ladder", "rules", "compare", "yaml", "packets", "conntrack", "topology"):
             with qtbot.waitSignal(window.player.moved, timeout=UP_MS):
