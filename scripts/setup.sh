@@ -6,6 +6,14 @@ say() { printf '%s\n' "$*" >&2; }
 
 die() { say "error: $*"; exit 3; }
 
+# words ENGLISH CHINESE: those in the user's language, chosen as kube-netlab does.
+words() {
+    case "${KUBE_NETLAB_LANG:-${LANGUAGE:-${LC_ALL:-${LC_MESSAGES:-${LANG:-}}}}}" in
+        [zZ][hH]*) printf '%s\n' "$2" ;;
+        *) printf '%s\n' "$1" ;;
+    esac
+}
+
 # need_packages PROGRAM=PACKAGE…: apt packages for programs that cannot be found.
 need_packages() {
     local missing=() pair
@@ -94,9 +102,10 @@ need_venv() {
         echo "$PWD" > .venv/.folder
     fi
     say "installing the Python packages of $lock"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock" >&2 \
+    # Quiet twice: of what pip has to say, errors alone. Its warnings are about this machine's configuration of pip.
+    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --require-hashes -r "$lock" >&2 \
         || die "pip could not install the packages of $lock"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2 \
+    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2 \
         || die "pip could not install this checkout"
     echo "$wanted" > "$stamp"
 }

@@ -31,7 +31,7 @@ EXPLAIN_FILES = Message(
 )
 CAUSED = Message(
     "rules.caused",
-    en="{service} causes {count} entries on {node} in mode {mode}:",
+    en="{service} on {node} in mode {mode}, entries that it causes: {count}",
     zh="{service} 在节点 {node} 上 ({mode} 模式) 产生 {count} 个条目：",
 )
 NOTHING = Message(

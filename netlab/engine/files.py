@@ -20,6 +20,16 @@ TOO_LARGE = Message(
     zh="{file}：输入 (所有文件合计) 超过 {limit} 字节，这是读取的上限",
 )
 SYSTEM_SAYS = Message("files.system-says", en="{error}{advice}", zh="{error}{advice}")
+IS_INPUT = Message(
+    "files.is-input",
+    en="{file}: is {input}, which the lab is read from: writing there would destroy it",
+    zh="{file}：它就是实验的输入 {input}：写入会毁掉其内容",
+)
+NO_STANDARD_INPUT = Message(
+    "files.no-standard-input",
+    en="standard input is closed; - reads the lab from there",
+    zh="标准输入已关闭；- 表示从标准输入读取实验",
+)
 STANDARD_INPUT = "-"
 LIMIT_BYTES = 16 * 1024 * 1024
 """Most bytes that are read, all files together; what the engine takes, too."""
@@ -33,6 +43,8 @@ def read_files(names: Sequence[str]) -> list[tuple[str, bytes]]:
         try:
             data = _read(name, left + 1)
         except OSError as error:
+            if name == STANDARD_INPUT and error.errno == errno.EBADF:
+                raise BadInput(NO_STANDARD_INPUT()) from error
             raise BadInput(CANNOT_READ(file=name, error=error.strerror)) from error
         if len(data) > left:
             raise BadInput(TOO_LARGE(file=name, limit=LIMIT_BYTES))
@@ -54,10 +66,15 @@ class OutputFile:
 
     Until there is something to write, an existing file is left as it is, and one that does not exist is not made:
     whatever ends the program in between leaves nothing behind.
+
+    ``inputs``: the files that have been read, and that this must not be, under whatever name.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, inputs: Sequence[str] = ()) -> None:
         self.name = name
+        for each in inputs:
+            if _are_one(name, each):
+                raise BadInput(IS_INPUT(file=name, input=each))
         self._descriptor: int | None = None
         self._new_path: str | None = None
         try:
@@ -87,6 +104,14 @@ class OutputFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _are_one(name: str, given: str) -> bool:
+    """Whether a file is the very file that was given as input, by that name or by another."""
+    with suppress(OSError):
+        status = os.fstat(0) if given == STANDARD_INPUT else os.stat(given)
+        return stat.S_ISREG(status.st_mode) and os.path.samestat(status, os.stat(name))
+    return False
 
 
 def _new_path(name: str) -> str:

@@ -50,9 +50,9 @@ NO_SUCH_PORT = Message(
 NO_BALANCER = Message(
     "advice.no-balancer",
     en="{place} found no way to {address}: nothing in the lab routes this address to a node, as a load balancer or a "
-    "route would. Send from a Pod or a node: their rules know the address.",
-    zh="{place} 找不到通往 {address} 的路径：实验中没有负载均衡器或路由把该地址引向节点。"
-    "请从 Pod 或节点发送：它们的规则认识该地址。",
+    "route would (see loadBalancer in the Lab document). Send from a Pod or a node: their rules know the address.",
+    zh="{place} 找不到通往 {address} 的路径：实验中没有负载均衡器或路由把该地址引向节点"
+    " (参见 Lab 文档的 loadBalancer)。请从 Pod 或节点发送：它们的规则认识该地址。",
 )
 HAIRPIN = Message(
     "advice.hairpin",

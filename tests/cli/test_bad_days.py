@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -17,6 +19,7 @@ from tests.conftest import NODEPORT, ROOT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("nothing_left")]
 
+HAN = re.compile("[\u4e00-\u9fff]")
 WALK = ("--from", "client", "--to", "192.168.60.123:30080", "-o", "json")
 CHINESE = {"LANG": "zh_CN.UTF-8"}
 AS_ROOT = os.getuid() == 0
@@ -292,6 +295,29 @@ class TestStreams:
         machine.run("walk", NODEPORT, *WALK[:4], environment=environment).done()
         assert machine.run("walk", "nowhere.yaml", *WALK[:4], environment=environment).status == 2
 
+    def test_a_terminal_without_arrows(self, machine: Machine) -> None:
+        """Signs have names in ASCII, and columns stay columns; values are whole."""
+        ascii_alone = {"PYTHONIOENCODING": "ascii"}
+        table = machine.run("walk", NODEPORT, *WALK[:4], environment=ascii_alone)
+        table.done()
+        assert table.out.isascii()
+        lines = table.out.splitlines()
+        assert lines[0].startswith("client -> 192.168.60.123:30080")
+        assert lines[1].startswith("ok answered by")
+        column = next(line.index("source") for line in lines if line.startswith("  #"))
+        rows = [line for line in lines if line[4:7] in ("-> ", "<- ")]
+        assert len(rows) > 8
+        assert all(line[column - 1] == " " and line[column].isdigit() for line in rows)
+        value = machine.run("walk", NODEPORT, *WALK, environment={**ascii_alone, "KUBE_NETLAB_LANG": "zh"})
+        assert value.out.isascii()
+        assert any(HAN.search(step["reason"]["zh"]) for step in json.loads(value.out)["steps"] if step["reason"])
+
+    def test_exec_without_standard_input(self, machine: Machine) -> None:
+        machine.run("up", NODEPORT, "--detach").done()
+        words = ("exec", "nodeport/node-a", "--", "cat")
+        assert machine.run(*words, before=lambda: os.close(0)).status == 0
+        machine.run("down").done()
+
 
 @ROOT_ALONE
 class TestUsers:
@@ -299,7 +325,7 @@ class TestUsers:
         open_folders(machine)
         for words in (("walk", NODEPORT, *WALK), ("up", NODEPORT, "--detach"), ("down",)):
             machine.run(*words, wrapper=ORDINARY_USER).done()
-        assert not list(machine.rendezvous.iterdir())
+        assert not list(machine.rendezvous.glob("*"))
 
     def test_root_reads_what_root_alone_can(self, machine: Machine) -> None:
         lab = machine.lab(GOOD)

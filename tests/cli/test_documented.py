@@ -18,8 +18,8 @@ from tests.conftest import NODEPORT, ROOT
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("documented")]
 
 FILES = ["README.md", "README.zh-CN.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-NOT_RUN = re.compile(r"(\./run|\./test|wireshark) .*")
-"""What takes a display, installs packages, or is this very run."""
+NOT_RUN = re.compile(r"(\./run|\./test|wireshark|kube-netlab gui) .*|kube-netlab .*--(vm|mode ipvs)\b.*")
+"""What takes a display or a microVM, installs packages, or is this very run."""
 FILLED_IN = {
     "[--proto tcp|udp|icmp|sctp]": "--proto tcp",
     "--from WHO": "--from curl",
