@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QStackedWidget
 
@@ -64,7 +64,12 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.session, self.look, self.language, self.settings = session, look, language, settings
         self.setStyleSheet(look.sheet())
-        look.changed.connect(lambda: self.setStyleSheet(look.sheet()))
+        # In a turn of its own: icons and texts in other colours take long enough.
+        self._dress = QTimer(self)
+        self._dress.setSingleShot(True)
+        self._dress.setInterval(0)
+        self._dress.timeout.connect(lambda: self.setStyleSheet(look.sheet()))
+        look.changed.connect(self._dress.start)
         self.player = Player(self)
         self.player.calm = settings.calm
         self.reader = FileReader(self)
