@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import yaml
 
-LARGEST = 400_000
+LARGEST = 60_000
 """Characters of a file that is still outlined: the window must not wait."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 AROUND = 2
 LONGEST = 120
@@ -14,12 +15,18 @@ def text_of(sources: Sequence[tuple[str, bytes]], file: str) -> str | None:
     return data.decode("utf-8", "replace") if data is not None else None
 
 
+@lru_cache(maxsize=4)
+def _lines(data: bytes) -> list[str]:
+    """Asked for with every step of a walk; a dump of a cluster has some hundred thousand."""
+    return data.decode("utf-8", "replace").splitlines()
+
+
 def lines_around(sources: Sequence[tuple[str, bytes]], file: str, line: int) -> list[tuple[int, str]]:
     """A few lines of the same document with their numbers, indented as little as they need."""
-    text = text_of(sources, file)
-    if text is None:
+    data = next((data for name, data in sources if name == file), None)
+    if data is None:
         return []
-    lines = text.splitlines()
+    lines = _lines(data)
     first, last = max(1, line - AROUND), min(len(lines), line + AROUND)
     while first < line and any(each.startswith("---") for each in lines[first - 1 : line - 1]):
         first += 1

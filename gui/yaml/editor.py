@@ -27,6 +27,8 @@ _COMMENT = re.compile(r"(?:^|\s)#.*$")
 _VALUE = re.compile(r"(?<=[:\s\[{,])(?:\d[\w./:-]*|true|false|null)(?=[\s,\]}]|$)")
 _DIVIDER = re.compile(r"^---.*$")
 INDENT = 2
+COLOURED = 60_000
+"""Characters of a text that is still coloured."""
 
 
 class YamlColours(QSyntaxHighlighter):
@@ -68,6 +70,11 @@ class YamlEditor(QPlainTextEdit):
         self.updateRequest.connect(self._update_margin)
         look.changed.connect(self._show_marks)
         self._make_room()
+
+    def show_text(self, text: str) -> None:
+        """Long texts without colours: these are worked out line by line, and the window would wait."""
+        self.colours.setDocument(self.document() if len(text) <= COLOURED else None)
+        self.setPlainText(text)
 
     def mark(self, *, origin: int | None = None, errors: list[int] | None = None) -> None:
         self._origin = origin

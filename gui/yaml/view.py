@@ -35,6 +35,12 @@ FILE = Message("gui.yaml.file", en="{file}", zh="{file}")
 NO_FILE = Message(
     "gui.yaml.no-file", en="The file of a running lab is shown here.", zh="这里显示正在运行的实验的文件。"
 )
+TOO_LONG = Message(
+    "gui.yaml.too-long",
+    en="{file} is too long to be edited here; the lab is made of it all the same.",
+    zh="{file} 过长，无法在此编辑；实验仍会据此建立。",
+)
+LONGEST = 600_000
 LINE_ROLE = Qt.ItemDataRole.UserRole + 1
 QUIET_MS = 250
 
@@ -49,6 +55,7 @@ class YamlView(QWidget):
         self.session, self.language = session, language
         self._file: str | None = None
         self._original = ""
+        self._too_long = False
         self.editor = YamlEditor(look)
         self.objects = QListWidget()
         self.state = QLabel()
@@ -89,7 +96,7 @@ class YamlView(QWidget):
 
     @property
     def changed(self) -> bool:
-        return self._file is not None and self.editor.toPlainText() != self._original
+        return self._file is not None and not self._too_long and self.editor.toPlainText() != self._original
 
     def show_line(self, file: str, line: int) -> bool:
         """Where a rule comes from; false where the file is not at hand."""
@@ -103,9 +110,11 @@ class YamlView(QWidget):
         sources = self.session.sources
         file = sources[0][0] if sources else None
         text = (text_of(sources, file) or "") if file is not None else ""
-        if file != self._file or (text != self._original and text != self.editor.toPlainText()):
+        new = file != self._file or text != self._original
+        if file != self._file or (new and text != self.editor.toPlainText()):
             self._file, self._original = file, text
-            self.editor.setPlainText(text)
+            self._too_long = len(text) > LONGEST
+            self.editor.show_text("" if self._too_long else text)
             self.editor.mark()
             self._outline()
         else:
@@ -146,10 +155,14 @@ class YamlView(QWidget):
         cursor.insertText(self._original)
 
     def _dress(self) -> None:
-        self.editor.setReadOnly(self._file is None)
-        self.apply.setEnabled(self._file is not None and self.session.state is not State.STARTING)
+        self.editor.setReadOnly(self._file is None or self._too_long)
+        self.apply.setEnabled(
+            self._file is not None and not self._too_long and self.session.state is not State.STARTING
+        )
         self.revert.setEnabled(self.changed)
         if self._file is None:
             self.state.setText(self.language.say(NO_FILE))
+        elif self._too_long:
+            self.state.setText(self.language.say(TOO_LONG(file=self._file)))
         else:
             self.state.setText(self.language.say(CHANGED if self.changed else FILE(file=self._file)))

@@ -171,3 +171,18 @@ def test_a_mode_that_this_kernel_lacks_runs_in_a_microvm(qtbot: QtBot) -> None:
     session.open([("a.yaml", b"")], "ipvs")
     qtbot.waitUntil(lambda: session.state is State.READY)
     assert made == [False, True]
+
+
+def test_long_files_do_not_hold_the_window_up(window: MainWindow, qtbot: QtBot) -> None:
+    """Beyond some length without colours, and beyond another one without the text."""
+    view = window.workspace.yaml
+    document = "kind: Pod\nmetadata: {name: a}\n---\n"
+    for size, shown, coloured in ((1_000, True, True), (200_000, True, False), (3_000_000, False, True)):
+        text = document * (size // len(document))
+        window.session.sources = [(f"{size}.yaml", text.encode())]
+        window.session.state_changed.emit()
+        assert (view.editor.toPlainText() == text) is shown
+        assert (view.editor.colours.document() is not None) is coloured
+        assert not view.changed
+    assert "too long" in view.state.text()
+    assert not view.apply.isEnabled()
