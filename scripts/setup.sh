@@ -53,9 +53,10 @@ need_qt() {
     need_libraries "${libraries[@]}"
 }
 
-# need_fonts: a font with Chinese glyphs, where there is none.
+# need_fonts: fonts for Latin (those of the pictures that tests compare with) and with Chinese glyphs.
 need_fonts() {
     PATH="$PATH:/usr/sbin:/sbin" command -v fc-list >/dev/null 2>&1 || install_packages fontconfig
+    [ -n "$(fc-list ":family=DejaVu Sans Mono" family 2>/dev/null)" ] || install_packages fonts-dejavu-core
     [ -n "$(fc-list :lang=zh-cn family 2>/dev/null)" ] || install_packages fonts-wqy-microhei
 }
 

@@ -15,12 +15,15 @@ def text_of(sources: Sequence[tuple[str, bytes]], file: str) -> str | None:
 
 
 def lines_around(sources: Sequence[tuple[str, bytes]], file: str, line: int) -> list[tuple[int, str]]:
-    """A few lines with their numbers, indented as little as they need."""
+    """A few lines of the same document with their numbers, indented as little as they need."""
     text = text_of(sources, file)
     if text is None:
         return []
     lines = text.splitlines()
     first, last = max(1, line - AROUND), min(len(lines), line + AROUND)
+    while first < line and any(each.startswith("---") for each in lines[first - 1 : line - 1]):
+        first += 1
+    last = next((at - 1 for at in range(line + 1, last + 1) if lines[at - 1].startswith("---")), last)
     found = [(number, lines[number - 1].rstrip()[:LONGEST]) for number in range(first, last + 1)]
     indent = min((len(each) - len(each.lstrip()) for _, each in found if each.strip()), default=0)
     return [(number, each[indent:]) for number, each in found]

@@ -52,6 +52,8 @@ EMPTY = Message(
     zh="发送一个探测包：这里会解释其旅程的每一步，以及起决定作用的规则和背后的那一行 YAML。",
 )
 
+QUOTED = 34
+"""Characters of a line of YAML that are quoted."""
 Lines = Callable[[str, int], list[tuple[int, str]]]
 """The lines of a file around one, with their numbers; empty where the file is not at hand."""
 
@@ -215,10 +217,11 @@ class _Page:
             rows = []
             for number, text in quoted:
                 back = f"background-color:{theme.changed_back};" if number == origin.line else ""
-                shown = escape(text).replace(" ", "&nbsp;")
+                cut = text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
+                shown = escape(cut).replace(" ", "&nbsp;")
                 rows.append(
                     f'<tr><td style="padding:1px 8px; {back}">{self._code(str(number), theme.faint)}</td>'
-                    f'<td style="padding:1px 8px; {back}">{self._code(shown)}</td></tr>'
+                    f'<td style="padding:1px 8px; white-space:nowrap; {back}">{self._code(shown)}</td></tr>'
                 )
             body += f'<table cellspacing="0" style="margin-top:6px">{"".join(rows)}</table>'
         return self._section(CAUSE, body)

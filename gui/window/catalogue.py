@@ -49,6 +49,7 @@ CATALOGUE = dict(
         _command("walk.faster", "Faster", "加快", "Ctrl+]"),
         _command("walk.slower", "Slower", "减慢", "Ctrl+["),
         _command("walk.all-steps", "Show all steps", "显示全部步骤", "Ctrl+Shift+A", checkable=True),
+        _command("walk.compare-before", "Compare with the walk before", "与上一次旅程比较", "Ctrl+B"),
         _command("walk.copy", "Copy the walk as text", "将旅程复制为文本", "Ctrl+Shift+C", icon="copy"),
         _command("view.topology", "Topology", "拓扑", "Ctrl+1"),
         _command("view.ladder", "Ladder", "阶梯图", "Ctrl+2"),

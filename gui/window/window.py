@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDropEvent, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QLabel, QMainWindow, QMenu, QStackedWidget
 
@@ -64,7 +64,12 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.session, self.look, self.language, self.settings = session, look, language, settings
         self.setStyleSheet(look.sheet())
-        look.changed.connect(lambda: self.setStyleSheet(look.sheet()))
+        # In a turn of its own: icons and texts in other colours take long enough.
+        self._dress = QTimer(self)
+        self._dress.setSingleShot(True)
+        self._dress.setInterval(0)
+        self._dress.timeout.connect(lambda: self.setStyleSheet(look.sheet()))
+        look.changed.connect(self._dress.start)
         self.player = Player(self)
         self.player.calm = settings.calm
         self.reader = FileReader(self)
@@ -235,6 +240,14 @@ class MainWindow(QMainWindow):
             self.history_menu.addAction(title).triggered.connect(partial(self._see_again, each))
         self.history_menu.setEnabled(True)
 
+    def _compare_before(self) -> None:
+        """The walk that is shown, and the one that was made before it."""
+        now = self.player.walk
+        at = next((number for number, each in enumerate(self._history) if each is now), -1)
+        if now is not None and 0 <= at < len(self._history) - 1:
+            self.workspace.compare.show_pair(self._history[at + 1], now)
+            self.workspace.show_tab(self.workspace.compare)
+
     def _see_again(self, walk: Walk, *_: object) -> None:
         self.player.show(walk)
         self.player.play()
@@ -293,6 +306,7 @@ class MainWindow(QMainWindow):
             "walk.faster": lambda: self._change_speed(1),
             "walk.slower": lambda: self._change_speed(-1),
             "walk.all-steps": lambda on: self.workspace.every.setChecked(on),
+            "walk.compare-before": self._compare_before,
             "walk.copy": lambda: QGuiApplication.clipboard().setText(self.workspace.steps.text()),
             "view.topology": lambda: self.workspace.show_tab(self.workspace.topology),
             "view.ladder": lambda: self.workspace.show_tab(self.workspace.ladder),
@@ -374,6 +388,7 @@ class MainWindow(QMainWindow):
         there = self.player.walk is not None
         for action in self.commands.of_menu("walk"):
             action.setEnabled(there)
+        self.commands["walk.compare-before"].setEnabled(there and len(self._history) > 1)
         self.commands["file.save-walk"].setEnabled(there)
         self.commands["file.export-capture"].setEnabled(there and self.session.has_capture(self.player.walk))
 

@@ -186,6 +186,11 @@ def test_a_policy_is_changed_and_the_packet_goes_another_way(real_window: MainWi
     with qtbot.waitSignal(window.session.walk_made, timeout=UP_MS):
         window.workspace.yaml.apply.click()
     assert verdict_of(window) == "answered"
+    window.commands["walk.compare-before"].trigger()
+    text = window.workspace.compare.table.toPlainText()
+    assert "before · iptables" in text
+    assert "✗ dropped" in text
+    assert "✓ answered" in text
 
 
 def test_modes_of_a_real_lab_are_compared(real_window: MainWindow, qtbot: QtBot) -> None:

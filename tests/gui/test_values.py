@@ -130,4 +130,6 @@ def test_the_lines_around_one() -> None:
     sources = [("a.yaml", b"one:\n  two:\n    three: 3\n    four: 4\n")]
     assert lines_around(sources, "a.yaml", 3) == [(1, "one:"), (2, "  two:"), (3, "    three: 3"), (4, "    four: 4")]
     assert lines_around(sources, "b.yaml", 1) == []
+    two = [("a.yaml", b"a: 1\n---\nb: 2\n---\nc: 3\n")]
+    assert lines_around(two, "a.yaml", 3) == [(3, "b: 2")]
     assert lines_around(sources, "a.yaml", 400) == []

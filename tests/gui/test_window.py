@@ -212,10 +212,13 @@ def test_every_text_follows_the_language(window: MainWindow, qtbot: QtBot, langu
 
 def test_both_themes_draw(window: MainWindow, qtbot: QtBot, look: Look) -> None:
     up(window, qtbot)
-    light = window.grab().toImage().pixelColor(4, 700).lightness()
+
+    def lightness() -> int:
+        return window.grab().toImage().pixelColor(4, 700).lightness()
+
+    assert lightness() > 200
     window.commands["view.theme-dark"].trigger()
-    dark = window.grab().toImage().pixelColor(4, 700).lightness()
-    assert dark < 60 < 200 < light
+    qtbot.waitUntil(lambda: lightness() < 60)
     assert window.settings.theme == "dark"
 
 
