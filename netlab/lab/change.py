@@ -167,7 +167,7 @@ class _Planner:
         if asked and asked != cidrs:
             self._fault(given, forbidden("spec.podCIDRs", "may not change while the lab runs"))
         in_lab = next((each.labels for each in self.lab.given.lab.spec.nodes if each.name == given.key.name), None)
-        labels = {HOSTNAME_LABEL: given.key.name, **(wanted.metadata.labels or {}), **(in_lab or {})}
+        labels = {**(in_lab or {}), HOSTNAME_LABEL: given.key.name, **(wanted.metadata.labels or {})}
         fixed = {name: old["spec"][name] for name in ("podCIDR", "podCIDRs") if name in old["spec"]}
         status = {**(given.value.get("status") or {}), "addresses": old["status"]["addresses"]}
         self.change.objects.append(

@@ -80,9 +80,12 @@ class Fabric:
             with self.namespaces[setup.name].entered():
                 _apply_settings(setup)
                 self._routes[setup.name] = NetlinkSocket(NETLINK_ROUTE)
-            self._routes[setup.name].run(rtnetlink.bridge(name, index, mac) for name, index, mac in setup.bridges)
         self._home.run(self._veth_request(veth) for veth in plan.veths[self._veths_done :])
         self._veths_done = len(plan.veths)
+        # After the links to the outside, as on any node: what leaves by loopback is masqueraded to the first address of
+        # the first link.
+        for setup in new:
+            self._routes[setup.name].run(rtnetlink.bridge(name, index, mac) for name, index, mac in setup.bridges)
         for setup in plan.setups.values():
             self._configure(setup)
 
