@@ -116,7 +116,7 @@ HELP_COMMAND = Message("cli.command", en="The command and its arguments.", zh="�
 HELP_RUNNING = Message("cli.running", en="A running lab's name.", zh="正在运行的实验的名称。")
 HELP_APPLY = Message(
     "cli.apply",
-    en="Create or change objects of a running lab: all that is given, or nothing.",
+    en="Create or change objects of a running lab: all, or none of them.",
     zh="创建或更改正在运行的实验中的对象：要么全部生效，要么全不生效。",
 )
 HELP_DELETE = Message("cli.delete", en="Delete objects of a running lab.", zh="删除正在运行的实验中的对象。")
@@ -142,7 +142,7 @@ HELP_DOCTOR = Message(
 )
 HELP_GUI = Message(
     "cli.gui",
-    en="Open the desktop app: watch the packet cross the lab, step by step.",
+    en="Open the desktop app: watch a packet cross the lab.",
     zh="打开桌面应用：逐步观察数据包穿过实验。",
 )
 HELP_GUI_FILE = Message(

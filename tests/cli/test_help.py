@@ -8,7 +8,10 @@ from rich.cells import cell_len
 from netlab.model.version import product_version
 from tests.cli.command import Machine
 
-COMMANDS = ("walk", "compare", "rules", "explain", "up", "exec", "down", "ls")
+COMMANDS = (
+    *("walk", "compare", "rules", "explain", "up", "exec", "apply", "delete", "down", "ls"),
+    *("proxy", "doctor", "gui"),
+)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
