@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from netlab.kernel import iptables, nft
-from netlab.proxy.family import Family
-from netlab.proxy.ipvs.host import NodeHost
-from netlab.proxy.ipvs.text import actual_text
+from netlab.kernel import ipset, iptables, ipvs, nfnetlink, nft
+from netlab.proxy.ipvs.text import kernel_text
 from netlab.proxy.nftables.names import TABLE
 
 _COUNTERS = re.compile(r" \[\d+:\d+\]$")
@@ -20,18 +18,17 @@ def listing(mode: str, node: str) -> str:
         return "".join(
             nft.list_text(family, TABLE, node) for family in nft.FAMILIES_OF_PROXY if TABLE in nft.tables(family)
         )
-    parts = [_ipvs(node).rstrip("\n")] if mode == "ipvs" else []
     versions: tuple[Literal[4, 6], ...] = (4, 6)
+    parts = _balancer() if mode == "ipvs" else []
     for version, title in zip(versions, ("# iptables-save", "# ip6tables-save"), strict=True):
         lines = [line for line in iptables.save(version, node).splitlines() if not line.startswith("#")]
         parts += [title, *(_COUNTERS.sub("", line) for line in lines)]
     return "\n".join(parts) + "\n"
 
 
-def _ipvs(node: str) -> str:
-    hosts = [NodeHost(node, family) for family in Family]
-    try:
-        return actual_text([host.read() for host in hosts])
-    finally:
-        for host in hosts:
-            host.close()
+def _balancer() -> list[str]:
+    """Virtual servers and sets: read from the kernel itself, as not every machine has the tools for them."""
+    with ipvs.Ipvs() as kernel, nfnetlink.netfilter_socket() as netlink:
+        servers = kernel.servers()
+        reals = kernel.all_reals([each.address for each in servers])
+        return kernel_text([(each, reals[each.address]) for each in servers], ipset.list_sets(netlink)).splitlines()

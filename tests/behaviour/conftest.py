@@ -1,4 +1,4 @@
-"""One lab for each mode; mode ipvs where the kernel has it, else in the tests' microVM."""
+"""One lab for each mode; that of mode ipvs in a microVM, if this kernel has none."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 from tests.behaviour.running import Running, running
 
 MODES = [
-    *(
-        pytest.param(mode, marks=[pytest.mark.kernel, pytest.mark.xdist_group(f"behaviour-{mode}")])
-        for mode in ("iptables", "nftables", "userspace")
-    ),
-    pytest.param("ipvs", marks=[pytest.mark.kernel, pytest.mark.ipvs, pytest.mark.xdist_group("microvm")]),
+    pytest.param(
+        mode,
+        marks=[
+            pytest.mark.kernel,
+            pytest.mark.xdist_group("microvm" if mode == "ipvs" else f"behaviour-{mode}"),
+        ],
+    )
+    for mode in ("iptables", "nftables", "userspace", "ipvs")
 ]
 NOT_USERSPACE = [each for each in MODES if each.values != ("userspace",)]
 

@@ -1,4 +1,4 @@
-"""A lab for the tests of behaviour, spoken to over the engine's protocol alone: so it runs in a guest, too."""
+"""A lab for the tests of behaviour, in a microVM where this kernel lacks what its mode needs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 
 import msgspec
 
-from netlab.engine.client import EngineClient, start_engine
-from netlab.engine.process import EngineProcess
+from netlab.engine.client import EngineClient
+from netlab.microvm.start import loaded_engine
 from netlab.model import jsonrpc
 from netlab.model.changes import Changes
 from netlab.model.walk import Walk
-from tests.conftest import OWN_MACHINE, ROOT
+from tests.conftest import ROOT
 
 LABS = ROOT / "tests" / "labs" / "behaviour"
+PYTHON = os.path.realpath(sys.executable)
+"""The machine's own, which a guest has as well."""
 POOL_ROUTE = ("ip", "route", "add", "203.0.113.0/24", "via", "192.168.50.11")
 """The addresses of load balancers and externalIPs are n1's business, as the router has it."""
 
@@ -123,19 +125,19 @@ class Running:
         for to, count, protocol, source in targets:
             host, _, port = to.rpartition(":")
             words.append((host.strip("[]"), int(port), count, protocol, source))
-        said = json.loads(self.run(sender, sys.executable, "-IS", "-c", TALK, json.dumps(words)))
+        said = json.loads(self.run(sender, PYTHON, "-IS", "-c", TALK, json.dumps(words)))
         return [[_answer(each) for each in one] for one in said]
 
     def hold(self, place: str, host: str, port: int, control: int) -> None:
         """Open a TCP connection in a place and keep it open; see :meth:`ask`."""
-        command = [sys.executable, "-IS", "-c", HOLD, host, str(port), str(control)]
+        command = [PYTHON, "-IS", "-c", HOLD, host, str(port), str(control)]
         params = {"place": place, "command": command, "stdin": ""}
         # Its answer comes when the connection is let go; nobody waits for it.
         self.client.connection.sendall(jsonrpc.request(1_000_000 + control, "lab.exec", params))
 
     def ask(self, place: str, control: int, word: str = "echo") -> str:
         """What comes back over a connection that is held, or the kind of error."""
-        return self.run(place, sys.executable, "-IS", "-c", ASK, str(control), word).strip()
+        return self.run(place, PYTHON, "-IS", "-c", ASK, str(control), word).strip()
 
     def rules(self, node: str) -> str:
         """All that kube-proxy has programmed on a node, as its tools print it."""
@@ -155,7 +157,7 @@ class Running:
             "c.request('GET', sys.argv[3]); r = c.getresponse()\n"
             "print(json.dumps([r.status, dict(r.getheaders()), r.read().decode()]))"
         )
-        status, headers, body = json.loads(self.run(place, sys.executable, "-IS", "-c", script, host, str(port), path))
+        status, headers, body = json.loads(self.run(place, PYTHON, "-IS", "-c", script, host, str(port), path))
         return status, headers, json.loads(body)
 
     def objects(self, kind: str) -> list[dict[str, Any]]:
@@ -186,9 +188,7 @@ def running(mode: str, *files: str, changes: dict[str, str] | None = None) -> It
         for old, new in (changes or {}).items():
             text = text.replace(old, new)
         sources.append((name if name.endswith(".yaml") else "text.yaml", text.encode()))
-    process = EngineProcess("tests.behaviour.rooted_engine") if OWN_MACHINE in os.environ else None
-    with start_engine(process=process) as client:
-        client.load(sources, mode)
+    with loaded_engine(sources, mode, lambda _: None) as (client, _):
         client.start()
         lab = Running(client, mode)
         lab.run("router", *POOL_ROUTE)

@@ -6,6 +6,7 @@ import errno
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,12 +65,41 @@ def test_a_server_and_its_real_servers(sandbox: Sandbox, ip: str, protocol: str)
         _loopback_up()
         with ipvs.Ipvs() as kernel:
             kernel.run([ipvs.new_server(wanted), *(ipvs.new_real(wanted.address, each, 3) for each in targets)])
-            return kernel.servers(), kernel.reals(wanted.address), ipvs.all_reals()
+            return kernel.servers(), kernel.reals(wanted.address), kernel.all_reals([wanted.address])
 
     servers, reals, table = sandbox(use)
     assert [each._replace(flags=0) for each in servers] == [wanted]
     assert reals == dict.fromkeys(targets, RealServer(3))
     assert table == {wanted.address: reals}
+
+
+def test_a_long_table_beside_those_of_other_namespaces(sandbox: Sandbox) -> None:
+    """The kernel's own table of them leaves some out then."""
+    addresses = [ServerAddress("tcp", f"10.96.{number // 200}.{number % 200 + 1}", 80) for number in range(300)]
+    target = Target("10.200.1.1", 8080)
+    made = [server()._replace(address=each) for each in addresses]
+
+    def fill(kernel: ipvs.Ipvs) -> None:
+        _loopback_up()
+        kernel.run(command for each in made for command in _with_real(each, target))
+
+    def use() -> tuple[list[ServerAddress], int]:
+        with ipvs.Ipvs() as kernel:
+            fill(kernel)
+            for namespace in netns.create(["one", "other"]):
+                with namespace.entered(), ipvs.Ipvs() as elsewhere:
+                    fill(elsewhere)
+            found = kernel.all_reals(addresses)
+            shown = len(ipvs.parse_table(Path("/proc/net/ip_vs").read_text()))
+        return [each for each in addresses if target not in found[each]], shown
+
+    missing, shown = sandbox(use)
+    assert missing == []
+    assert shown <= len(addresses)
+
+
+def _with_real(each: VirtualServer, target: Target) -> list[ipvs.Command]:
+    return [ipvs.new_server(each), ipvs.new_real(each.address, target, 1)]
 
 
 def test_changes(sandbox: Sandbox) -> None:

@@ -52,9 +52,6 @@ NO_DUMMY = Message(
     "请以 root 执行 'modprobe dummy' 加载。",
 )
 
-MANY = 64
-"""From so many virtual servers on, reading the table of all real servers is cheaper than asking for each."""
-
 ADDRESSES_AT_ONCE = 64
 """The kernel tells the watch of addresses of these, too: so many surely find room until they are read."""
 
@@ -124,25 +121,21 @@ class NodeHost:
     def read(self) -> Actual:
         with self._refusals():
             on_links = self._addresses()
-            reals = ipvs.all_reals()
+            of_family = [
+                each for each in self._ipvs.servers() if (":" in each.address.ip) == (self.family is Family.IPV6)
+            ]
+            reals = self._ipvs.all_reals([each.address for each in of_family])
             return Actual(
                 link=self._link is not None,
                 addresses={str(ip) for link, ip in on_links if link == self._link and not ip.is_link_local},
-                servers={
-                    server.address: ActualServer(server, reals.get(server.address, {}))
-                    for server in self._ipvs.servers()
-                    if (":" in server.address.ip) == (self.family is Family.IPV6)
-                },
+                servers={each.address: ActualServer(each, reals[each.address]) for each in of_family},
                 sets=ipset.list_sets(self._netfilter),
                 rules=parse_save(iptables.save(self._version, self.node)),
             )
 
     def reals(self, servers: Sequence[ServerAddress]) -> dict[ServerAddress, dict[Target, RealServer]]:
         with self._refusals():
-            if len(servers) < MANY:
-                return {address: self._ipvs.reals(address) for address in servers}
-            table = ipvs.all_reals()
-            return {address: table.get(address, {}) for address in servers}
+            return self._ipvs.all_reals(servers)
 
     def apply(self, operations: Sequence[Operation]) -> Applied:
         transactions = lines = 0

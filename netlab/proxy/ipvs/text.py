@@ -5,18 +5,17 @@ Left out is what the kernel makes up: counters, and the random seed of a set (in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from netlab.kernel.ipset import SetSpec
-from netlab.kernel.ipvs import PERSISTENT, SCHEDULER_2, ServerAddress, Target, VirtualServer
+from netlab.kernel.ipset import SetContent, SetSpec
+from netlab.kernel.ipvs import PERSISTENT, SCHEDULER_2, RealServer, ServerAddress, Target, VirtualServer
 from netlab.model.keys import Origin
 from netlab.proxy.iptables.ruleset import save_text
 from netlab.proxy.iptables.state import rules_of
 from netlab.proxy.ipvs import names
-from netlab.proxy.ipvs.difference import Actual
-from netlab.proxy.ipvs.values import WEIGHT, IpvsValue
+from netlab.proxy.ipvs.values import WEIGHT, IpvsValue, WantedServer
 
 _SERVICE_OPTIONS = {"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}
 _PROTOCOL_ORDER = ("tcp", "udp", "sctp")
@@ -41,6 +40,22 @@ def dry_run_text(values: Sequence[tuple[IpvsValue, dict[str, SetSpec]]]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def kernel_text(
+    servers: Iterable[tuple[VirtualServer, Mapping[Target, RealServer]]], sets: Mapping[str, SetContent]
+) -> str:
+    """What a node's kernel holds, in the same words; without the rules."""
+    lines = ["# ipvsadm -Sn"]
+    for server, reals in sorted(servers, key=lambda each: _server_order(each[0].address)):
+        lines.append(_settings_line(server))
+        ordered = sorted(reals, key=_target_order)
+        lines += [real_line(server.address, target, reals[target].weight) for target in ordered]
+    lines.append("# ipset save")
+    for name in sorted(sets):
+        lines.append(create_line(sets[name].spec))
+        lines += [f"add {name} {element}" for element in sorted(sets[name].elements)]
+    return "\n".join(lines) + "\n"
+
+
 def rules_text(value: IpvsValue) -> str:
     """As iptables-save prints the tables filter and nat; it does not print the others, which nobody has made."""
     text = save_text(value.rules)
@@ -52,29 +67,16 @@ def server_lines(value: IpvsValue) -> list[str]:
     lines = []
     for address in sorted(value.servers, key=_server_order):
         server = value.servers[address]
-        lines.append(server_line(server.server))
-        lines += [real_line(address, target, WEIGHT) for target in sorted(server.reals, key=_target_order)]
+        lines.append(server_line(server))
+        lines += [real_line(address, target) for target in sorted(server.reals, key=_target_order)]
     return lines
 
 
-def actual_text(values: Sequence[Actual]) -> str:
-    """What the kernel holds of IPv4 and of IPv6, in this order: servers and sets as the tools save them."""
-    parts = ["# ipvsadm -Sn"]
-    for value in values:
-        for address in sorted(value.servers, key=_server_order):
-            actual = value.servers[address]
-            parts.append(server_line(actual.server))
-            reals = sorted(actual.reals.items(), key=lambda each: _target_order(each[0]))
-            parts += [real_line(address, target, real.weight) for target, real in reals]
-    parts.append("# ipset save")
-    sets = values[0].sets if values else {}
-    for name in sorted(sets):
-        parts.append(create_line(sets[name].spec))
-        parts += [f"add {name} {element}" for element in sorted(sets[name].elements)]
-    return "\n".join(parts) + "\n"
+def server_line(server: WantedServer) -> str:
+    return _settings_line(server.server)
 
 
-def server_line(settings: VirtualServer) -> str:
+def _settings_line(settings: VirtualServer) -> str:
     line = f"-A {_service(settings.address)} -s {settings.scheduler}"
     if settings.flags & PERSISTENT:
         line += f" -p {settings.timeout}"
@@ -83,7 +85,7 @@ def server_line(settings: VirtualServer) -> str:
     return line
 
 
-def real_line(address: ServerAddress, target: Target, weight: int) -> str:
+def real_line(address: ServerAddress, target: Target, weight: int = WEIGHT) -> str:
     return f"-a {_service(address)} -r {target.text} -m -w {weight}"
 
 
@@ -107,9 +109,9 @@ def causes(value: IpvsValue, specs: dict[str, SetSpec]) -> Iterator[Caused]:
     for ip, origin in value.addresses.items():
         yield Caused(names.LINK, names.LINK, ip, origin)
     for address, server in value.servers.items():
-        yield Caused("ipvsadm", address.text, server_line(server.server), server.origin)
+        yield Caused("ipvsadm", address.text, server_line(server), server.origin)
         for target, origin in server.reals.items():
-            yield Caused("ipvsadm", address.text, real_line(address, target, WEIGHT), origin)
+            yield Caused("ipvsadm", address.text, real_line(address, target), origin)
     for purpose, elements in value.sets.items():
         for element, origin in elements.items():
             yield Caused("ipset", specs[purpose].name, element, origin)
