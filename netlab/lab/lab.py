@@ -70,7 +70,7 @@ OPENINGS = (SYN, SYN | ACK)
 """The flags of the first two segments of a TCP connection."""
 POD_END_S = 5.0
 """How long the fork server may take to tell of what a Pod has ended, seconds."""
-PODS_AT_ONCE = 16
+PODS_AT_ONCE = 8
 """Pods that are wired together, in few exchanges with the kernel, before their processes start."""
 
 CANNOT_LISTEN = Message(
