@@ -27,11 +27,15 @@ pytest_plugins = ["tests.microvm.plugin"]
 T = TypeVar("T")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--changes", default=300, type=int, help="how many random changes a proxy is put through")
+
+
 class SandboxFailure(AssertionError):
     """The function in the sandbox raised; the message is its traceback."""
 
 
-def run_in_sandbox(function: Callable[[], T]) -> T:
+def run_in_sandbox(function: Callable[[], T], patience_s: float = SANDBOX_S) -> T:
     """Run a function as PID 1 of a new sandbox, and return what it returns (it has to be picklable).
 
     Nothing of what it makes outlives it: the sandbox ends with it.
@@ -46,7 +50,7 @@ def run_in_sandbox(function: Callable[[], T]) -> T:
     try:
         os.waitpid(child, 0)
         init = int.from_bytes(os.read(pid_read, 4))
-        data = _read_all(read, init)
+        data = _read_all(read, init, patience_s)
     finally:
         os.close(read)
         os.close(pid_read)
@@ -79,16 +83,16 @@ def _become_sandbox(function: Callable[[], object], pid_write: int, write: int) 
         os._exit(status)
 
 
-def _read_all(descriptor: int, init: int) -> bytes:
+def _read_all(descriptor: int, init: int, patience_s: float) -> bytes:
     """What the sandbox has to say; where it says nothing for long, its first process is ended."""
     data = b""
     while True:
-        readable, _, _ = select.select([descriptor], [], [], SANDBOX_S)
+        readable, _, _ = select.select([descriptor], [], [], patience_s)
         if not readable:
             if init:
                 with suppress(ProcessLookupError):
                     os.kill(init, signal.SIGKILL)
-            raise TimeoutError(f"the sandbox did not answer within {SANDBOX_S} s")
+            raise TimeoutError(f"the sandbox did not answer within {patience_s} s")
         piece = os.read(descriptor, 65536)
         if not piece:
             return data

@@ -525,7 +525,7 @@ class Lab:
         return ",".join(sorted({config.proxy_mode for config in self.configs.values()}))
 
     def _rulebook(self, place: str) -> Rulebook:
-        return self.rulebooks.read(self.observatory.points[place], lambda: self._causes_of(place))
+        return self.rulebooks.read(self.observatory.points[place], self.store.revision, lambda: self._causes_of(place))
 
     def _causes_of(self, place: str) -> Causes:
         """What caused the rules of a node, worked out again when objects have changed."""

@@ -30,27 +30,28 @@ class Causes:
 
 
 class RulebookReader:
-    """Reads a place's rulebook, and again only when its rules have changed: every commit raises the generation."""
+    """Reads a place's rulebook, and again only when its rules have changed (every commit raises the generation) or the
+    objects behind them: in mode ipvs these change virtual servers without a commit."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, Rulebook]] = {}
+        self._known: dict[str, tuple[int, int, Rulebook]] = {}
 
-    def read(self, point: Watchpoint, causes: Callable[[], Causes]) -> Rulebook:
+    def read(self, point: Watchpoint, revision: int, causes: Callable[[], Causes]) -> Rulebook:
         """The rules in the place of the watchpoint, whose own commits do not count as changes.
 
-        ``causes`` is asked only when rules are read anew.
+        ``revision`` is that of the objects; ``causes`` is asked only when rules are read anew.
         """
         generation = nftables.generation(point.control) - point.commits
         known = self._known.get(point.place)
-        if known is not None and known[0] == generation:
-            return known[1]
+        if known is not None and known[:2] == (generation, revision):
+            return known[2]
         rules = nftables.read_rule_set(point.control)
         book = Rulebook(rules.base_chains)
         tables = sorted({(family, table) for family, table, _ in rules.rules})
         if tables:
             with point.namespace.entered():
                 book = _read_rules(point.place, rules, tables, causes())
-        self._known[point.place] = (generation, book)
+        self._known[point.place] = (generation, revision, book)
         return book
 
 

@@ -136,8 +136,11 @@ class TestConnections:
         lab.hold("cli2", "10.96.1.12", 80, 9003)
         assert [lab.ask("cli2", port) for port in (9002, 9003)] == ["hello", "hello"]
         lab.apply(service("graceful", "10.96.1.12", f'selector: {{far: ""}}, {ports}'))
-        leaving = [line.split() for line in lab.run("n2", "cat", "/proc/net/ip_vs").splitlines() if "0AF40105" in line]
-        assert [each[3] for each in leaving] == ["0"]
+        reals = [line for line in lab.rules("n2").splitlines() if line.startswith("-a -t 10.96.1.12:80 ")]
+        assert [line.split()[4:] for line in reals] == [
+            ["10.244.1.5:8080", "-m", "-w", "0"],
+            ["10.244.2.7:8080", "-m", "-w", "1"],
+        ]
         assert pods(lab.talk("cli2", "10.96.1.12:80", 10)) == {"b1"}
         assert [lab.ask("cli2", port) for port in (9002, 9003)] == ["hello", "hello"]
         for port in (9002, 9003):
