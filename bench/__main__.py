@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bench import building, capturing, microvm, programming, walking
+from bench import app, building, capturing, microvm, programming, scaling, walking
 from bench.figures import Figure, show
 
 BENCHMARKS = {
@@ -16,7 +16,9 @@ BENCHMARKS = {
     "walking": walking.run,
     "capturing": capturing.run,
     "programming": programming.run,
+    "scaling": scaling.run,
     "microvm": microvm.run,
+    "app": app.run,
 }
 
 

@@ -11,17 +11,18 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 
 from netlab.kernel import iptables, sandbox
 from netlab.node import kube_proxy, pods
 
 
-async def measure(what: str, text: bytes) -> None:
+async def measure(what: str, text: bytes, limits: Mapping[str, int]) -> None:
     from netlab.engine.server import Engine
     from netlab.lab.lab import Zygotes
     from netlab.objects.yaml_source import Source
 
-    lab = Engine(Zygotes(pods.start_zygote(), kube_proxy.start_zygote()), None).lab
+    lab = Engine(Zygotes(pods.start_zygote(), kube_proxy.start_zygote()), limits, None).lab
     lab.load([Source("lab.yaml", text)])
     nodes = list(lab.configs)
     if what == "fabric":
@@ -38,8 +39,8 @@ async def measure(what: str, text: bytes) -> None:
 
 def main() -> None:
     text = sys.stdin.buffer.read()
-    sandbox.enter(lambda _: None, [])
-    asyncio.run(measure(sys.argv[1], text))
+    limits = sandbox.enter(lambda _: None, [])
+    asyncio.run(measure(sys.argv[1], text, limits))
     # The sandbox's init ends, and all that is in it.
     os._exit(0)
 

@@ -128,7 +128,7 @@ class Lab:
         """
         expression = packet if packet is None or isinstance(packet, str) else packet.command()
         with ExitStack() as stack:
-            file = OutputFile(os.fspath(pcap)) if pcap is not None else None
+            file = OutputFile(os.fspath(pcap), self.files) if pcap is not None else None
             if file is not None:
                 stack.callback(file.close)
             walk, capture = self.client.walk(

@@ -6,6 +6,14 @@ say() { printf '%s\n' "$*" >&2; }
 
 die() { say "error: $*"; exit 3; }
 
+# words ENGLISH CHINESE: those in the user's language, chosen as kube-netlab does.
+words() {
+    case "${KUBE_NETLAB_LANG:-${LANGUAGE:-${LC_ALL:-${LC_MESSAGES:-${LANG:-}}}}}" in
+        [zZ][hH]*) printf '%s\n' "$2" ;;
+        *) printf '%s\n' "$1" ;;
+    esac
+}
+
 # need_packages PROGRAM=PACKAGE…: apt packages for programs that cannot be found.
 need_packages() {
     local missing=() pair
@@ -14,6 +22,42 @@ need_packages() {
     done
     [ ${#missing[@]} -eq 0 ] && return
     install_packages "${missing[@]}"
+}
+
+# need_libraries LIBRARY=PACKAGE…: apt packages for shared libraries that the loader does not know.
+need_libraries() {
+    local missing=() known pair
+    known=$(PATH="$PATH:/usr/sbin:/sbin" ldconfig -p 2>/dev/null || true)
+    for pair in "$@"; do
+        case "$known" in
+            *"${pair%%=*} "*) ;;
+            *) missing+=("${pair#*=}") ;;
+        esac
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    install_packages "${missing[@]}"
+}
+
+# What Qt needs of the system: to draw at all, and (need_qt display) to draw on an X or Wayland display.
+need_qt() {
+    local libraries=(
+        libGL.so.1=libgl1 libEGL.so.1=libegl1 libglib-2.0.so.0=libglib2.0-0 libxkbcommon.so.0=libxkbcommon0
+        libfontconfig.so.1=libfontconfig1 libdbus-1.so.3=libdbus-1-3 libgssapi_krb5.so.2=libgssapi-krb5-2
+    )
+    if [ "${1:-}" = display ]; then
+        libraries+=(
+            libxcb-cursor.so.0=libxcb-cursor0 libxkbcommon-x11.so.0=libxkbcommon-x11-0
+            libxcb-icccm.so.4=libxcb-icccm4 libxcb-keysyms.so.1=libxcb-keysyms1 libxcb-shape.so.0=libxcb-shape0
+        )
+    fi
+    need_libraries "${libraries[@]}"
+}
+
+# need_fonts: fonts for Latin (those of the pictures that tests compare with) and with Chinese glyphs.
+need_fonts() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v fc-list >/dev/null 2>&1 || install_packages fontconfig
+    [ -n "$(fc-list ":family=DejaVu Sans Mono" family 2>/dev/null)" ] || install_packages fonts-dejavu-core
+    [ -n "$(fc-list :lang=zh-cn family 2>/dev/null)" ] || install_packages fonts-wqy-microhei
 }
 
 install_packages() {
@@ -59,9 +103,10 @@ need_venv() {
         echo "$PWD" > .venv/.folder
     fi
     say "installing the Python packages of $lock"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock" >&2 \
+    # Quiet twice: of what pip has to say, errors alone. Its warnings are about this machine's configuration of pip.
+    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --require-hashes -r "$lock" >&2 \
         || die "pip could not install the packages of $lock"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2 \
+    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >&2 \
         || die "pip could not install this checkout"
     echo "$wanted" > "$stamp"
 }

@@ -20,6 +20,7 @@ from netlab.cli.usage import bad_usage
 from netlab.cli.walk import as_seconds, walk_command
 from netlab.model.errors import EXIT_BAD_INPUT, EXIT_DONE, BadInput
 from netlab.model.text import Message, user_language
+from netlab.model.version import PRODUCT, product_version
 
 HELP = Message(
     "cli.help",
@@ -45,7 +46,9 @@ HELP_FROM = Message(
 HELP_TO = Message("cli.to", en="Where to: ADDR:PORT, or ADDR for icmp.", zh="目标：地址:端口；icmp 只需地址。")
 HELP_PROTO = Message("cli.proto", en="tcp (if not given), udp, sctp or icmp.", zh="tcp (默认)、udp、sctp 或 icmp。")
 HELP_MODE = Message("cli.mode", en="kube-proxy's mode on every node.", zh="所有节点上 kube-proxy 的模式。")
-HELP_PCAP = Message("cli.pcap", en="Write a capture file (pcapng).", zh="写出抓包文件 (pcapng)。")
+HELP_PCAP = Message(
+    "cli.pcap", en="Write a capture file (pcapng; - for standard output).", zh="写出抓包文件 (pcapng，- 表示标准输出)。"
+)
 HELP_PACKET = Message(
     "cli.packet",
     en="A packet to craft, as scapy layers: 'IP()/TCP(dport=80, flags=\"S\")'.",
@@ -65,13 +68,13 @@ HELP_DETACH = Message(
 )
 HELP_WALK = Message(
     "cli.walk",
-    en="Send one probe and show its way: where addresses changed, by which rule, and why.",
-    zh="发送一个探测包并展示其路径：地址在哪里、被哪条规则、为何改写。",
+    en="Send a probe and show its way, and each change of an address.",
+    zh="发送一个探测包，展示其路径和每次地址改写。",
 )
 HELP_MODES = Message("cli.modes", en="The modes to compare.", zh="要比较的模式。")
 HELP_COMPARE = Message(
     "cli.compare",
-    en="Send the same probe in several modes, and show what differs and why.",
+    en="Send one probe in several modes, and show what differs and why.",
     zh="在多种模式下发送同一探测包，展示差异及其原因。",
 )
 HELP_NODE = Message("cli.node", en="The node.", zh="节点。")
@@ -82,12 +85,12 @@ HELP_DRY_RUN = Message(
 )
 HELP_RULES = Message(
     "cli.rules",
-    en="Show what kube-proxy programs on a node; with -o json each rule with the field that caused it.",
-    zh="展示 kube-proxy 在节点上编程的内容；用 -o json 可看到每条规则及产生它的字段。",
+    en="Show what kube-proxy programs on a node. With -o json, each rule comes with the field that caused it.",
+    zh="展示 kube-proxy 在节点上编程的内容 (-o json 带出处)。",
 )
 HELP_EXPLAIN = Message(
     "cli.explain",
-    en="Show all that a Service causes on a node, and which field caused it.",
+    en="Show all that a Service causes on a node, and by which field.",
     zh="展示一个 Service 在节点上产生的全部条目，以及由哪个字段产生。",
 )
 HELP_FILES_SERVICE = Message(
@@ -105,15 +108,15 @@ HELP_UP = Message(
 )
 HELP_EXEC = Message(
     "cli.exec",
-    en="Run a command in the network namespace of a node, a Pod or a client of a running lab.",
-    zh="在正在运行的实验中，于节点、Pod 或客户端的网络命名空间里运行命令。",
+    en="Run a command in the network of a node, a Pod or a client.",
+    zh="在节点、Pod 或客户端的网络命名空间里运行命令。",
 )
 HELP_WHERE = Message("cli.where", en="LAB/node-a, or LAB/[namespace/]pod.", zh="LAB/node-a，或 LAB/[命名空间/]pod。")
 HELP_COMMAND = Message("cli.command", en="The command and its arguments.", zh="命令及其参数。")
 HELP_RUNNING = Message("cli.running", en="A running lab's name.", zh="正在运行的实验的名称。")
 HELP_APPLY = Message(
     "cli.apply",
-    en="Create or change objects of a running lab: all that is given, or nothing.",
+    en="Create or change objects of a running lab: all, or none of them.",
     zh="创建或更改正在运行的实验中的对象：要么全部生效，要么全不生效。",
 )
 HELP_DELETE = Message("cli.delete", en="Delete objects of a running lab.", zh="删除正在运行的实验中的对象。")
@@ -137,13 +140,41 @@ HELP_CLEANUP = Message(
 HELP_DOCTOR = Message(
     "cli.doctor", en="Show what this machine can do, and what it lacks.", zh="展示这台机器能做什么、缺少什么。"
 )
+HELP_GUI = Message(
+    "cli.gui",
+    en="Open the desktop app: watch a packet cross the lab.",
+    zh="打开桌面应用：逐步观察数据包穿过实验。",
+)
+HELP_GUI_FILE = Message(
+    "cli.gui-file",
+    en="A lab file, a walk saved as JSON, or an example's name (nodeport).",
+    zh="实验文件、保存为 JSON 的旅程，或示例名称 (nodeport)。",
+)
 HELP_WHICH = Message(
     "cli.which", en="The lab's name; may be left out if one runs.", zh="实验名称；只有一个在运行时可省略。"
 )
 
+HELP_VERSION = Message("cli.version", en="Print the version and exit.", zh="打印版本号并退出。")
+
 app = typer.Typer(
     help=t(HELP), no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(PRODUCT, product_version())
+        raise typer.Exit(EXIT_DONE)
+
+
+@app.callback(help=t(HELP))
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help=t(HELP_VERSION), is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """What may stand before a command."""
+
 
 Output = Annotated[str, typer.Option("-o", "--output", metavar="FORMAT", help=t(HELP_OUTPUT))]
 Vm = Annotated[bool, typer.Option("--vm", help=t(HELP_VM))]
@@ -270,6 +301,17 @@ def proxy(
 @app.command("doctor", help=t(HELP_DOCTOR))
 def doctor(output: Output = "table") -> None:
     raise typer.Exit(doctor_command(as_format(output)))
+
+
+@app.command("gui", help=t(HELP_GUI))
+def gui(
+    file: Annotated[
+        str | None, typer.Argument(metavar="LAB.yaml|WALK.json", help=t(HELP_GUI_FILE), show_default=False)
+    ] = None,
+) -> None:
+    from netlab.cli.gui import gui_command
+
+    raise typer.Exit(gui_command(file))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 
 from netlab.engine import rendezvous
 from netlab.engine.client import connect_to
+from netlab.engine.files import CANNOT_READ, STANDARD_INPUT
 from netlab.model.errors import BadInput
 from netlab.model.text import Message
 
@@ -29,10 +31,22 @@ def exec_command(where: str, command: Sequence[str]) -> int:
         raise BadInput(NEED_PLACE(text=where))
     if not command:
         raise BadInput(NEED_COMMAND())
-    stdin = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+    stdin = _standard_input()
     with connect_to(rendezvous.find(lab)) as client:
         status, stdout, stderr = client.execute(place, command, stdin)
     sys.stdout.buffer.write(stdout)
     sys.stdout.flush()
     sys.stderr.buffer.write(stderr)
     return status
+
+
+def _standard_input() -> bytes:
+    """What the command gets; nothing from a terminal, nor where standard input is closed."""
+    if sys.stdin.isatty():
+        return b""
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            return b""
+        raise BadInput(CANNOT_READ(file=STANDARD_INPUT, error=error.strerror)) from error

@@ -23,7 +23,7 @@ ANSWER_S = 2.0
 
 UP = Message(
     "labs.up",
-    en='lab "{name}" is up: mode {mode}, {nodes} nodes, {pods} Pods, {services} Services. {how}',
+    en='lab "{name}" is up: mode {mode}; nodes: {nodes}, Pods: {pods}, Services: {services}. {how}',
     zh='实验 "{name}" 已建立：{mode} 模式，{nodes} 个节点，{pods} 个 Pod，{services} 个 Service。{how}',
 )
 HOW_DETACHED = Message(

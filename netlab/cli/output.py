@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from enum import Enum
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from netlab.cli.streams import takes_all
 from netlab.model.errors import BadInput, NetlabError
 from netlab.model.text import Message, Text, user_language
 
@@ -44,18 +46,22 @@ def as_format(text: str) -> Format:
     return Format(text)
 
 
-def console() -> Console:
-    """For tables: colour on a terminal only."""
-    return Console(soft_wrap=True, highlight=False)
+def console(*, beside: bool = False) -> Console:
+    """For tables: colour on a terminal only. ``beside``: on standard error."""
+    return Console(soft_wrap=True, highlight=False, stderr=beside)
 
 
 def print_value(value: Any, output: Format) -> None:
     """A value as JSON or YAML on standard output."""
     plain = msgspec.to_builtins(value)
+    wide = takes_all(sys.stdout)
     if output is Format.YAML:
         import yaml
 
-        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=False)
+        yaml.safe_dump(plain, sys.stdout, sort_keys=False, allow_unicode=wide, default_flow_style=False)
+        return
+    if not wide:
+        sys.stdout.write(json.dumps(plain, indent=2) + "\n")
         return
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n")
 

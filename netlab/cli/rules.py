@@ -31,7 +31,7 @@ EXPLAIN_FILES = Message(
 )
 CAUSED = Message(
     "rules.caused",
-    en="{service} causes {count} entries on {node} in mode {mode}:",
+    en="{service} on {node} in mode {mode}, entries that it causes: {count}",
     zh="{service} 在节点 {node} 上 ({mode} 模式) 产生 {count} 个条目：",
 )
 NOTHING = Message(
@@ -55,6 +55,7 @@ def rules_command(lab: Sequence[str], node: str, mode: str | None, output: Forma
 
 
 def _dry_run(lab: Sequence[str], node: str, mode: str | None, output: Format) -> int:
+    from netlab.lab.locating import CauseLocator, in_objects
     from netlab.lab.programmed import programmed_items, programmed_text, world_of
 
     if is_running_name(lab):
@@ -64,14 +65,14 @@ def _dry_run(lab: Sequence[str], node: str, mode: str | None, output: Format) ->
     if output is Format.TABLE:
         sys.stdout.write(programmed_text(world))
         return EXIT_DONE
-    assert resolved.locator is not None
-    items = programmed_items(world, resolved.locator.locate)
+    items = programmed_items(world, CauseLocator(resolved.locator, in_objects(resolved.objects)))
     print_value({"node": node, "mode": world.config.proxy_mode, "items": items}, output)
     return EXIT_DONE
 
 
 def explain_command(lab: Sequence[str], service: str, node: str, mode: str | None, output: Format) -> int:
     """Print all that a Service causes on a node, by the field that caused it."""
+    from netlab.lab.locating import CauseLocator, in_objects
     from netlab.lab.programmed import caused_by, find_service, programmed_items, world_of
 
     if is_running_name(lab):
@@ -79,8 +80,8 @@ def explain_command(lab: Sequence[str], service: str, node: str, mode: str | Non
     resolved = _resolved(lab, mode)
     world = world_of(resolved, node)
     path = find_service(resolved, service)
-    assert resolved.locator is not None
-    items = caused_by(programmed_items(world, resolved.locator.locate), resolved, path)
+    locate = CauseLocator(resolved.locator, in_objects(resolved.objects))
+    items = caused_by(programmed_items(world, locate), resolved, path)
     value = {"service": path, "node": node, "mode": world.config.proxy_mode, "items": items}
     if output is not Format.TABLE:
         print_value(value, output)
@@ -96,7 +97,9 @@ def _print_explained(service: str, node: str, mode: str, items: Sequence[Program
         return
     screen.print(CAUSED(service=service, node=node, mode=mode, count=len(items)).in_language(language), markup=False)
     for origin, caused in _by_origin(items):
-        screen.print(f"\n{origin}", style="bold", markup=False)
+        screen.print()
+        for line in wrap(origin, WIDTH):
+            screen.print(line, style="bold", markup=False)
         for each in caused:
             screen.print(f"  {each.part} {each.place}", markup=False)
             for line in wrap(each.text, WIDTH - 4):
@@ -104,11 +107,11 @@ def _print_explained(service: str, node: str, mode: str, items: Sequence[Program
 
 
 def _by_origin(items: Iterable[Programmed]) -> list[tuple[str, list[Programmed]]]:
-    """Items by what caused them, the fields in the order in which they come up."""
+    """Items by what caused them: the Service's fields in the order in which they come up, then its endpoints."""
     groups: dict[str, list[Programmed]] = {}
     for each in items:
         groups.setdefault(str(each.origin), []).append(each)
-    return list(groups.items())
+    return sorted(groups.items(), key=lambda group: not group[0].startswith("Service "))
 
 
 def _resolved(lab: Sequence[str], mode: str | None) -> Resolved:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from netlab.cli.output import Format, console, print_note, print_value
+from netlab.cli.streams import StandardOutput
 from netlab.engine import rendezvous
 from netlab.engine.client import EngineClient, connect_to
 from netlab.engine.files import STANDARD_INPUT, OutputFile, read_files
@@ -35,6 +36,14 @@ VM_OF_RUNNING = Message(
     en="--vm cannot be given for a running lab: {name} stays where it is",
     zh="不能为正在运行的实验指定 --vm：{name} 只能在原处运行",
 )
+
+ONE_OUTPUT = Message(
+    "walk.one-output",
+    en="--pcap - writes the capture to standard output, where -o {format} would go too: give --pcap a file",
+    zh="--pcap - 将抓包写到标准输出，而 -o {format} 也输出到那里：请为 --pcap 指定一个文件",
+)
+STANDARD_OUTPUT = "-"
+"""For --pcap."""
 
 
 def as_seconds(text: str) -> float:
@@ -67,24 +76,34 @@ def walk_command(
         raise BadInput(NEED_TARGET())
     language = user_language()
     with ExitStack() as stack:
-        file = OutputFile(pcap) if pcap is not None else None
+        file = _capture_file(pcap, lab, output) if pcap is not None else None
         if file is not None:
             stack.callback(file.close)
         client = stack.enter_context(lab_client(lab, mode, vm=vm))
         walk, capture = client.walk(sender, to, proto, packet, timeout, capture=file is not None, language=language)
         if file is not None:
             file.write(capture)
-        print_result(walk, output, language, verbose=verbose)
+        print_result(walk, output, language, verbose=verbose, beside=pcap == STANDARD_OUTPUT)
     return EXIT_DONE if walk.verdict == "answered" else EXIT_NO
 
 
-def print_result(walk: Walk, output: Format, language: str, *, verbose: bool) -> None:
+def _capture_file(name: str, lab: Sequence[str], output: Format) -> OutputFile | StandardOutput:
+    """Where the capture goes. Raises :class:`BadInput`."""
+    if name != STANDARD_OUTPUT:
+        return OutputFile(name, lab)
+    if output is not Format.TABLE:
+        raise BadInput(ONE_OUTPUT(format=output.value))
+    return StandardOutput()
+
+
+def print_result(walk: Walk, output: Format, language: str, *, verbose: bool, beside: bool = False) -> None:
+    """``beside``: standard output has something else to carry, and the table goes to standard error."""
     if output is not Format.TABLE:
         print_value(walk, output)
         return
     from netlab.cli.table import print_walk
 
-    print_walk(walk, console(), language, verbose=verbose)
+    print_walk(walk, console(beside=beside), language, verbose=verbose)
 
 
 @contextmanager

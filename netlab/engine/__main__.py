@@ -50,7 +50,7 @@ def _run(
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     was_root = os.geteuid() == 0
     code = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2]]
-    sandbox.enter(lambda pid: _tell_started(first, pid), code, own_users=own_users, preload=_preload)
+    limits = sandbox.enter(lambda pid: _tell_started(first, pid), code, own_users=own_users, preload=_preload)
     try:
         # Pods come from a process that has loaded next to nothing: each of them costs what it touches.
         from netlab.node import pods
@@ -72,7 +72,7 @@ def _run(
 
     async def serve() -> None:
         loop = asyncio.get_running_loop()
-        engine = Engine(Zygotes(pods_zygote, proxies_zygote), directory or None)
+        engine = Engine(Zygotes(pods_zygote, proxies_zygote), limits, directory or None)
         loop.add_signal_handler(signal.SIGTERM, engine.end)
         await engine.run(first, socket.socket(fileno=listener) if listener else None)
 

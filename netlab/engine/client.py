@@ -19,7 +19,7 @@ from netlab.engine import process as processes
 from netlab.engine.process import EngineProcess
 from netlab.model import jsonrpc
 from netlab.model.changes import Changes
-from netlab.model.errors import UNEXPECTED, BadInput, LabFailed, MachineCannot, NetlabError
+from netlab.model.errors import UNEXPECTED, BadInput, LabFailed, NetlabError
 from netlab.model.text import Message, Text
 from netlab.model.walk import Walk
 
@@ -274,7 +274,7 @@ def start_engine(
     try:
         ours, theirs = socket.socketpair()
     except OSError as error:
-        raise MachineCannot(processes.CANNOT_START(error=error.strerror)) from error
+        raise processes.cannot_start(error) from error
     process = process or EngineProcess()
     client = EngineClient(ours, process)
     try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 
 from netlab.lab.lab import Captured
 from netlab.model.summaries import summary
 from netlab.model.text import Message
 from netlab.model.topology import Interface, Topology
+from netlab.model.version import product_version
 from netlab.packets import pcapng
 from netlab.packets.comments import frame_comments
 
@@ -19,13 +19,6 @@ TITLE = Message(
 )
 PORT_OF = Message("capture.port-of", en="port of {master}, to {peer}", zh="{master} 的端口，通向 {peer}")
 LINK_TO = Message("capture.link-to", en="link to {peer}", zh="通向 {peer} 的链路")
-
-
-def product_version() -> str:
-    try:
-        return version("kube-netlab")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def capture_file(captured: Captured, topology: Topology, language: str) -> bytes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import traceback
+from contextlib import suppress
 
+from netlab.kernel import limits
 from netlab.kernel.netlink import NetlinkError
 from netlab.model.errors import UNEXPECTED, LabFailed, MachineCannot, NetlabError
-from netlab.model.text import Message, Text
+from netlab.model.text import Message
 
 REFUSED = Message(
     "faults.refused",
@@ -21,17 +22,14 @@ RAN_OUT = Message(
     en="this machine has run out of something that the lab needs: {what}{advice}",
     zh="这台机器缺少实验所需的资源：{what}{advice}",
 )
-OPEN_FILES = Message(
-    "faults.open-files",
-    en=". A process may have {limit} open files here ('ulimit -n'); a lab needs about 10 for each Pod, node and client",
-    zh="。此处一个进程最多可打开 {limit} 个文件 ('ulimit -n')；实验中每个 Pod、节点和客户端约需 10 个",
-)
-NOTHING = Message("faults.nothing", en="", zh="")
 LOG = Message("faults.log", en="the engine's log", zh="引擎日志")
 
+_NO_THREAD = "can't start new thread"
+"""What Python says where pthread_create(3) fails with EAGAIN."""
 _SCARCE = {
     errno.EAGAIN,
     errno.EDQUOT,
+    errno.EFBIG,
     errno.EMFILE,
     errno.ENFILE,
     errno.ENOBUFS,
@@ -46,16 +44,18 @@ def as_error(exception: Exception, doing: str) -> NetlabError:
     if isinstance(exception, NetlabError):
         return exception
     if isinstance(exception, MemoryError):
-        return MachineCannot(RAN_OUT(what=os.strerror(errno.ENOMEM), advice=NOTHING()))
+        return MachineCannot(RAN_OUT(what=os.strerror(errno.ENOMEM), advice=limits.NOTHING()))
     if isinstance(exception, OSError) and exception.errno in _SCARCE:
-        return MachineCannot(RAN_OUT(what=str(exception), advice=_advice(exception.errno)))
+        return MachineCannot(RAN_OUT(what=str(exception), advice=limits.advice(exception.errno)))
+    if isinstance(exception, RuntimeError) and str(exception) == _NO_THREAD:
+        return MachineCannot(RAN_OUT(what=os.strerror(errno.EAGAIN), advice=limits.advice(errno.EAGAIN)))
     if isinstance(exception, NetlinkError):
         return MachineCannot(REFUSED(what=exception.strerror))
-    traceback.print_exception(exception)
+    _log(exception)
     return LabFailed(UNEXPECTED(what=f"{doing}: {type(exception).__name__}: {exception}", details=LOG()))
 
 
-def _advice(code: int | None) -> Text:
-    if code in (errno.EMFILE, errno.ETOOMANYREFS):
-        return OPEN_FILES(limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    return NOTHING()
+def _log(exception: Exception) -> None:
+    """The log has no room where files may not have any size."""
+    with suppress(OSError):
+        traceback.print_exception(exception)

@@ -25,8 +25,8 @@ _KILL_S = 5.0
 
 CANNOT_START = Message(
     "process.cannot-start",
-    en="the engine cannot be started: {error}",
-    zh="无法启动引擎：{error}",
+    en="the engine cannot be started: {error}{advice}",
+    zh="无法启动引擎：{error}{advice}",
 )
 
 
@@ -91,7 +91,7 @@ class EngineProcess:
                 env=_environment(),
             )
         except OSError as error:
-            raise MachineCannot(CANNOT_START(error=error.strerror)) from error
+            raise cannot_start(error) from error
         finally:
             if directory is not None:
                 os.close(directory)
@@ -120,9 +120,17 @@ class EngineProcess:
         return words
 
 
+def cannot_start(error: OSError) -> MachineCannot:
+    from netlab.kernel import limits
+
+    return MachineCannot(CANNOT_START(error=error.strerror, advice=limits.advice(error.errno)))
+
+
 def _environment() -> dict[str, str]:
     """The engine reads the very code that its frontend was read from; as root it leaves no compiled files."""
     environment = dict(os.environ)
+    # scapy would keep its cache in the user's home, where an engine that root started may not even look.
+    environment["XDG_CACHE_HOME"] = os.devnull
     checkout = Path(__file__).parents[2]
     if checkout.name not in ("site-packages", "dist-packages"):
         paths = [str(checkout), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -55,18 +55,26 @@ NONE_RUNNING = Message("rendezvous.none-running", en="; none is running", zh="ï¼
 
 
 def directory() -> Path:
-    """The folder of sockets, made if need be. Raises :class:`MachineCannot`."""
+    """The folder of sockets, made if need be; it goes with the last of them. Raises :class:`MachineCannot`."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     path = Path(runtime) / "kube-netlab" if runtime else Path("/tmp") / f"kube-netlab-{os.getuid()}"
+    _make(path)
+    return path
+
+
+def _make(path: Path) -> None:
+    status = None
     try:
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        status = path.lstat()
+        while status is None:
+            with suppress(FileExistsError):
+                path.mkdir(mode=0o700)
+            # Whoever has taken the last socket away may be removing it.
+            with suppress(FileNotFoundError):
+                status = path.lstat()
     except OSError as error:
         raise MachineCannot(NO_ROOM(directory=path, error=error.strerror)) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise MachineCannot(NOT_YOURS(directory=path))
-    return path
 
 
 def check_name(name: str) -> None:
@@ -141,16 +149,39 @@ class Listener:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """Alone in the folder: two who want one name come one after the other. Yields the folder's descriptor."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise MachineCannot(NO_ROOM(directory=folder, error=error.strerror)) from error
-    try:
+    """Alone in the folder: two who want one name come one after the other. Yields the folder's descriptor.
+
+    A folder that is empty at the end is removed, so one that is locked may have been removed in the meantime.
+    """
+    while True:
+        descriptor = _opened(folder)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if _is_at(descriptor, folder):
+            break
+        os.close(descriptor)
+        _make(folder)
+    try:
         yield descriptor
     finally:
+        with suppress(OSError):
+            folder.rmdir()
         os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    while True:
+        try:
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            _make(folder)
+        except OSError as error:
+            raise MachineCannot(NO_ROOM(directory=folder, error=error.strerror)) from error
+
+
+def _is_at(descriptor: int, folder: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), folder.lstat())
+    return False
 
 
 def _address(folder: int, path: Path) -> str:

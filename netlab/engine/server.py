@@ -129,8 +129,8 @@ class Session(asyncio.Protocol):
 class Engine:
     """Owns the lab and the sessions. :meth:`run` returns when the engine is to end."""
 
-    def __init__(self, zygotes: Zygotes, directory: int | None) -> None:
-        self.lab = Lab(zygotes, self._connect_proxy)
+    def __init__(self, zygotes: Zygotes, limits: Mapping[str, int], directory: int | None) -> None:
+        self.lab = Lab(zygotes, self._connect_proxy, limits)
         self.loaded = False
         self.started = False
         self.detached = False
@@ -151,8 +151,11 @@ class Engine:
             "lab.describe": self._describe,
             "lab.exec": self._exec,
             "lab.rules": self._rules,
+            "lab.topology": self._topology,
             "lab.walk": self._walk,
             "capture.read": self._read_capture,
+            "conntrack.list": self._connections,
+            "conntrack.delete": self._forget_connection,
             "objects.list": self._list,
             "objects.watch": self._watch,
             "proxy.kill": self._kill_proxy,
@@ -264,6 +267,18 @@ class Engine:
     async def _describe(self, session: Session, params: Mapping[str, Any]) -> Any:
         self._need_lab()
         return self.lab.describe()
+
+    async def _connections(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return self.lab.connections(params["node"])
+
+    async def _forget_connection(self, session: Session, params: Mapping[str, Any]) -> bool:
+        self._need_lab()
+        return self.lab.forget_connection(params["node"], int(params["entry"]))
+
+    async def _topology(self, session: Session, params: Mapping[str, Any]) -> Any:
+        self._need_lab()
+        return self.lab.topology
 
     async def _apply(self, session: Session, params: Mapping[str, Any]) -> Any:
         """Create or change objects: {"sources": [{"name", "data" in base64}]}; all of them or none."""

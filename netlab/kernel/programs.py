@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from netlab.kernel.limits import advice
 from netlab.model.errors import LabFailed, MachineCannot
 from netlab.model.text import Message
 
@@ -19,8 +20,8 @@ MISSING = Message(
 )
 CANNOT_RUN = Message(
     "programs.cannot-run",
-    en="The program {program} cannot be run: {error}",
-    zh="无法运行程序 {program}：{error}",
+    en="The program {program} cannot be run: {error}{advice}",
+    zh="无法运行程序 {program}：{error}{advice}",
 )
 FAILED = Message(
     "programs.failed",
@@ -75,7 +76,7 @@ def run(command: list[str], place: str, text: str = "") -> str:
                 env={"PATH": _PATH, "LC_ALL": "C"},
             )
         except OSError as error:
-            raise MachineCannot(CANNOT_RUN(program=path, error=error.strerror)) from error
+            raise MachineCannot(CANNOT_RUN(program=path, error=error.strerror, advice=advice(error.errno))) from error
         status = process.wait()
         if status != 0:
             raise ProgramFailed(command[0], place, status, _contents(stderr))

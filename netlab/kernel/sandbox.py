@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from netlab.kernel import libc
+from netlab.kernel.limits import namespaces
 from netlab.model.errors import MachineCannot
 from netlab.model.text import Message
 
@@ -34,6 +36,11 @@ ADVICE_MAX = Message(
     "sandbox.advice.max",
     en="The limit {setting} is {limit}: an administrator can raise it with 'sysctl {setting}=15000'.",
     zh="上限 {setting} 为 {limit}：管理员可以用 'sysctl {setting}=15000' 提高它。",
+)
+ADVICE_PROCESSES = Message(
+    "sandbox.advice.processes",
+    en="A user may have {limit} processes and threads here ('ulimit -u'); a lab needs about 30.",
+    zh="此处一个用户最多可有 {limit} 个进程和线程 ('ulimit -u')；一个实验约需 30 个。",
 )
 ADVICE_CLONE = Message(
     "sandbox.advice.clone",
@@ -76,8 +83,8 @@ def enter(
     *,
     own_users: bool = True,
     preload: Callable[[], None] = lambda: None,
-) -> None:
-    """Become the lab's PID 1; returns in that process only.
+) -> dict[str, int]:
+    """Become the lab's PID 1; returns in that process only, and returns how many namespaces of each kind there may be.
 
     The calling process calls ``report_init`` with the host's pid of the lab's PID 1 and exits with status 0. It is the
     new process's parent only for that moment: whoever wants to wait for it makes itself a child subreaper (prctl(2)).
@@ -93,7 +100,7 @@ def enter(
     readable = list(readable)
     who = "root" if os.geteuid() == 0 else f"uid {os.geteuid()}"
     as_root = own_users and os.geteuid() == 0 and _is_mapped(OVERFLOW_ID)
-    limits = _limits()
+    limits = namespaces()
     try:
         if as_root and (closed := _closed(readable, OVERFLOW_ID)):
             libc.unshare(libc.CLONE_NEWNS)
@@ -112,6 +119,7 @@ def enter(
         report_init(child)
         os._exit(0)
     _become_init(readable)
+    return limits
 
 
 def _is_mapped(uid: int) -> bool:
@@ -148,7 +156,7 @@ def _first_unreadable(paths: Iterable[Path], may: Callable[[Path, int], bool]) -
 
 
 def _program_files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """What Python reads of a checkout or an installation, folders before what is in them; and how, as access(2) has it."""
+    """What Python reads of a checkout or an installation, a folder before what is in it; and how, as for access(2)."""
     enter = os.R_OK | os.X_OK
     yield folder, enter
     if (folder / "netlab").is_dir():
@@ -217,14 +225,9 @@ def _become_init(readable: Iterable[Path]) -> None:
         raise MachineCannot(SETUP_FAILED(error=error.strerror, advice=_advice(error))) from error
 
 
-def _limits() -> dict[str, int]:
-    """How many namespaces of each kind there may be, by the setting's name. Inside a new user namespace they differ."""
-    names = [f"max_{kind}_namespaces" for kind in ("user", "mnt", "pid", "net", "ipc", "uts")]
-    texts = {f"user.{name}": _setting(f"user/{name}") for name in names}
-    return {name: int(text) for name, text in texts.items() if text.isdigit()}
-
-
 def _advice(error: OSError, limits: Mapping[str, int] | None = None) -> object:
+    if error.errno == errno.EAGAIN:
+        return ADVICE_PROCESSES(limit=resource.getrlimit(resource.RLIMIT_NPROC)[0])
     if error.errno == errno.ENOSPC and limits:
         setting = min(limits, key=limits.__getitem__)
         return ADVICE_MAX(setting=setting, limit=limits[setting])

@@ -24,6 +24,8 @@ NO_BRIDGE_NETFILTER = Message(
 _EVERYWHERE = {
     "net/ipv4/conf/all/rp_filter": 0,
     "net/ipv4/conf/default/rp_filter": 0,
+    # A probe is to be told each time that there is no way, not once a second.
+    "net/ipv4/icmp_ratelimit": 0,
 }
 _IPV6_EVERYWHERE = {
     "net/ipv6/conf/all/disable_ipv6": 0,
@@ -32,6 +34,7 @@ _IPV6_EVERYWHERE = {
     "net/ipv6/conf/default/accept_ra": 0,
     "net/ipv6/conf/default/autoconf": 0,
     "net/ipv6/conf/default/router_solicitations": 0,
+    "net/ipv6/icmp/ratelimit": 0,
 }
 _FORWARDING = {
     "net/ipv4/ip_forward": 1,

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from netlab.cluster.store import Event, Store
 from netlab.kernel import ipvs
+from netlab.kernel.limits import check_namespaces
 from netlab.kernel.nftables import PacketMatch
 from netlab.lab.causes import NodeWorld, causes_of
 from netlab.lab.change import Change, plan_change, plan_deletion
+from netlab.lab.connections import connections, forget_connection
 from netlab.lab.endpoints import EndpointSliceController
 from netlab.lab.execution import Executed, execute
 from netlab.lab.fabric import Fabric
 from netlab.lab.input import Locator, read_input
 from netlab.lab.listing import listing
 from netlab.lab.load_balancing import LoadBalancing
+from netlab.lab.locating import CauseLocator
+from netlab.lab.meanings import has_localhost_node_ports, meanings_of
 from netlab.lab.observatory import Observatory, Recorded, Watchpoint
 from netlab.lab.plan import ROUTER, FabricPlan, PlaceSetup, PodPlan, plan_fabric, plan_pod
-from netlab.lab.pods import PodProcesses, declared_ports
+from netlab.lab.pods import PodProcess, PodProcesses, declared_ports
 from netlab.lab.programmed import NO_NODE
 from netlab.lab.proxies import ProxyProcess, ProxyProcesses
 from netlab.lab.resolve import BAD_MODE, Resolved, resolve
 from netlab.lab.rulebooks import Causes, RulebookReader
+from netlab.lab.unready import why_unready
 from netlab.lab.who import Sender, find_sender
 from netlab.model.changes import Changed, Changes
 from netlab.model.errors import BadInput, LabFailed
 from netlab.model.keys import ObjectKey
-from netlab.model.records import IpvsRecord, ProxyConnection
+from netlab.model.records import ConntrackRecord, IpvsRecord, ProxyConnection
 from netlab.model.rulebook import Rulebook
 from netlab.model.text import Message, Text
 from netlab.model.topology import Topology
@@ -46,7 +53,6 @@ from netlab.objects.pod import Pod
 from netlab.objects.proxyconfig import MODES, KubeProxyConfiguration
 from netlab.objects.service import Service
 from netlab.objects.yaml_source import Source
-from netlab.packets import reasons
 from netlab.packets.correlate import correlate
 from netlab.packets.craft import CraftedProbe, sctp_init
 from netlab.packets.expression import parse_expression
@@ -56,11 +62,15 @@ from netlab.packets.probe import EchoProbe, Probe, TcpProbe, UdpProbe
 from netlab.packets.targets import parse_target
 from netlab.proxy.family import join_host_port
 
+T = TypeVar("T")
+
 SYNC_TIMEOUT_S = 60.0
 TCP_FLAGS_OFFSET = 13
 OPENINGS = (SYN, SYN | ACK)
 """The flags of the first two segments of a TCP connection."""
-PODS_AT_ONCE = 16
+POD_END_S = 5.0
+"""How long the fork server may take to tell of what a Pod has ended, seconds."""
+PODS_AT_ONCE = 8
 """Pods that are wired together, in few exchanges with the kernel, before their processes start."""
 
 CANNOT_LISTEN = Message(
@@ -72,6 +82,11 @@ HELPER_DIED = Message(
     "lab.helper-died",
     en="The lab's fork server for {what} has ended; the lab cannot go on.",
     zh="实验中负责 {what} 的进程已退出；实验无法继续。",
+)
+POD_DIED = Message(
+    "lab.pod-died",
+    en="The Pod {pod} has ended while the lab came up.",
+    zh="Pod {pod} 在实验建立期间退出。",
 )
 
 
@@ -96,11 +111,15 @@ class Zygotes:
 class Lab:
     """One running lab. Made and used inside the sandbox, in the engine's event loop.
 
-    ``connect_proxy(node)`` gives a node's proxy its connection to the engine.
+    ``connect_proxy(node)`` gives a node's proxy its connection to the engine. ``limits``: how many namespaces of each
+    kind there may be, by the setting that says so.
     """
 
-    def __init__(self, zygotes: Zygotes, connect_proxy: Callable[[str], socket.socket]) -> None:
+    def __init__(
+        self, zygotes: Zygotes, connect_proxy: Callable[[str], socket.socket], limits: Mapping[str, int]
+    ) -> None:
         self.zygotes = zygotes
+        self.limits = limits
         self.connect_proxy = connect_proxy
         self.store = Store()
         self.fabric = Fabric()
@@ -144,6 +163,7 @@ class Lab:
         self._watch_processes()
         box = resolved.load_balancer.box if resolved.load_balancer is not None else None
         plan = plan_fabric(resolved.nodes, resolved.clients, resolved.declared, resolved.wiring, box)
+        check_namespaces(self.limits, _needed_namespaces(plan, resolved))
         self.fabric.build(plan)
         for value in resolved.objects:
             self.store.put(value)
@@ -194,6 +214,8 @@ class Lab:
         except ConnectionError:
             asyncio.get_running_loop().remove_reader(zygote.fileno())
             self.failed = HELPER_DIED(what="Pods" if zygote is self.zygotes.pods else "kube-proxy")
+            for each in self.pods.processes.values() if zygote is self.zygotes.pods else ():
+                each.gone.set()
             return
         for event in events:
             group = self.pods if zygote is self.zygotes.pods else self.proxies
@@ -204,11 +226,11 @@ class Lab:
                 if isinstance(event, Spawned):
                     self.proxies.started(process, event.pid)
                 else:
-                    self.proxies.exited(process, event.status)
+                    self.proxies.exited(process, event.status, event.errno)
             elif isinstance(event, Spawned):
                 process.pid = event.pid
             else:
-                process.ended = event.status
+                process.exited(event.status, event.errno)
 
     def _start_proxies(self) -> None:
         for node in self.configs:
@@ -262,13 +284,22 @@ class Lab:
         wanted = {path: self._ports_of(path) for path in self.pods.processes}
         wanted = {path: ports for path, ports in wanted.items() if ports != self.pods.processes[path].listening}
         processes = [self.pods.processes[path] for path in wanted]
-        try:
-            results = await asyncio.gather(*(each.listen(wanted[each.pod]) for each in processes))
-        except ConnectionError as error:
-            raise LabFailed(HELPER_DIED(what=str(error))) from error
+        results = await asyncio.gather(*(self._have_listen(each, wanted[each.pod]) for each in processes))
         for process, failed in zip(processes, results, strict=True):
             for port, error_name in failed.items():
                 self.notes.append(CANNOT_LISTEN(pod=process.pod, port=port, error=error_name))
+
+    async def _have_listen(self, process: PodProcess, ports: Sequence[int]) -> dict[str, str]:
+        """Raises OSError with what the kernel refused the Pod, where it has ended of that."""
+        try:
+            return await process.listen(ports)
+        except ConnectionError as error:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POD_END_S):
+                    await process.gone.wait()
+            if process.refused:
+                raise OSError(process.refused, os.strerror(process.refused)) from error
+            raise LabFailed(self.failed or POD_DIED(pod=process.pod)) from error
 
     def _ports_of(self, path: str) -> list[int]:
         namespace, _, name = path.partition("/")
@@ -415,6 +446,12 @@ class Lab:
         places = {record.place for record in recorded.traces} | {
             frame.place for frame in recorded.frames if frame.place in self.configs
         }
+        services = self._typed("Service", Service)
+        config = self.configs.get(sender.place)
+        localhost = config is not None and has_localhost_node_ports(config)
+        asked = (probe.target.address, probe.target.port, probe.protocol.removesuffix("v6"))
+        on_nodes = self._mode_words() == "ipvs"
+        meanings = meanings_of(services, self.topology, sender.place, asked, localhost=localhost, on_nodes=on_nodes)
         walk = correlate(
             Observation(
                 origin=sender.place,
@@ -431,7 +468,8 @@ class Lab:
                 losses=recorded.losses,
                 rulebooks={place: self._rulebook(place) for place in places},
                 owners=self._owners(),
-                meanings=self._meanings(),
+                meanings=meanings,
+                unready=self._unready(services) if outcome.result != "answered" else {},
                 vxlan=self.plan is not None and self.plan.wiring.between_nodes == "vxlan",
             )
         )
@@ -450,6 +488,18 @@ class Lab:
             book = self._rulebook(node)
         items = [{"family": family, **msgspec.to_builtins(rule)} for (family, _, _), rule in book.rules.items()]
         return {"node": node, "mode": mode, "text": text, "items": items}
+
+    def connections(self, node: str) -> list[ConntrackRecord]:
+        """A node's conntrack table as it is now. Raises :class:`BadInput` where there is no such node."""
+        self._need_node(node)
+        with self.observatory.points[node].namespace.entered():
+            return connections(node)
+
+    def forget_connection(self, node: str, entry: int) -> bool:
+        """Delete an entry of a node's conntrack table; false if it had gone already."""
+        self._need_node(node)
+        with self.observatory.points[node].namespace.entered():
+            return forget_connection(node, entry)
 
     def _openings(self) -> list[PacketMatch]:
         """What to trace besides the probe: with a proxy that opens connections of its own, all openings of such."""
@@ -496,8 +546,7 @@ class Lab:
             local_addresses=self.topology.places[place].own_addresses(),
             portals=self.proxies.portals(place),
         )
-        locator = self.locator
-        causes = causes_of(world, locator.locate if locator is not None else lambda origin: origin)
+        causes = causes_of(world, CauseLocator(self.locator, self.store.get))
         self._causes[place] = (self.store.revision, causes)
         return causes
 
@@ -517,30 +566,11 @@ class Lab:
                     owners[join_host_port(each.ip, port)] = EndpointOwner(path, node, node)
         return owners
 
-    def _meanings(self) -> dict[str, Text]:
-        """What Service addresses stand for."""
-        meanings: dict[str, Text] = {}
-        nodes = [place for place in self.topology.places.values() if place.kind == "node"]
-        cluster_ip = reasons.CLUSTER_IP_ON_NODES if self._mode_words() == "ipvs" else reasons.CLUSTER_IP_OF
-        for value in self.store.list("Service"):
-            service = msgspec.convert(value, Service)
-            name = ObjectKey("Service", service.metadata.namespace, service.metadata.name)
-            spec = service.spec
-            ingress = [each.ip for each in service.status.load_balancer.ingress if each.ip]
-            groups = (
-                (spec.cluster_ips or [spec.cluster_ip], cluster_ip),
-                (spec.external_ips, reasons.EXTERNAL_IP_OF),
-                (ingress, reasons.LOAD_BALANCER_IP_OF),
-            )
-            for port in spec.ports:
-                for addresses, message in groups:
-                    for ip in addresses:
-                        meanings[join_host_port(ip, port.port)] = message(service=name)
-                for node in nodes if port.node_port else ():
-                    for ip in node.own_addresses():
-                        text = reasons.NODE_PORT_OF(service=name, node=node.name)
-                        meanings[join_host_port(ip, port.node_port)] = text
-        return meanings
+    def _unready(self, services: Sequence[Service]) -> Mapping[str, Text]:
+        return why_unready(services, self._typed("Pod", Pod), self._typed("EndpointSlice", EndpointSlice))
+
+    def _typed(self, kind: str, of: type[T]) -> list[T]:
+        return [msgspec.convert(value, of) for value in self.store.list(kind)]
 
     # Telling
 
@@ -562,3 +592,10 @@ async def _take_in() -> None:
     an answer through."""
     for _ in range(4):
         await asyncio.sleep(0)
+
+
+def _needed_namespaces(plan: FabricPlan, resolved: Resolved) -> dict[str, int]:
+    """How many namespaces of each kind a lab has: its own, those of its places, and those of its Pods' processes."""
+    pods = 1 + len(resolved.pods) + len(resolved.host_network_pods)
+    places = 1 + len(plan.setups) + len(resolved.pods)
+    return {"user": 1, "mnt": 2, "net": places, "pid": pods, "uts": pods, "ipc": pods}

@@ -174,6 +174,7 @@ class FabricPlan:
 def _place(setup: PlaceSetup, peers: dict[tuple[str, str], Peer], macs: dict[tuple[str, str], str]) -> Place:
     bridges = {name: mac for name, _, mac in setup.bridges}
     masters = dict(setup.ports)
+    hairpin = dict(setup.hairpin)
     interfaces = [
         Interface(name="lo", index=1, kind="loopback", mac="00:00:00:00:00:00", addresses=("127.0.0.1/8", "::1/128"))
     ]
@@ -195,6 +196,7 @@ def _place(setup: PlaceSetup, peers: dict[tuple[str, str], Peer], macs: dict[tup
                 addresses=tuple(str(address) for device, address in setup.addresses if device == name),
                 peer=peers.get((setup.name, name)),
                 master=masters.get(name),
+                hairpin=hairpin.get(name),
             )
         )
     return Place(

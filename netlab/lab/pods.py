@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from netlab.model import jsonrpc
 from netlab.node import pods as pod_processes
@@ -16,7 +16,10 @@ CANNOT_LISTEN = "{pod} cannot listen on {port}: {error}"
 
 @dataclass
 class PodProcess:
-    """One stand-in: its control connection and, once it has been forked, its pid in the lab's pid namespace."""
+    """One stand-in: its control connection and, once it has been forked, its pid in the lab's pid namespace.
+
+    ``refused``: the errno of what the kernel refused it, where it ended of that.
+    """
 
     pod: str
     control: socket.socket
@@ -24,6 +27,12 @@ class PodProcess:
     pid: int | None = None
     ended: int | None = None
     listening: list[int] | None = None
+    refused: int = 0
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def exited(self, status: int, refused: int) -> None:
+        self.ended, self.refused = status, refused
+        self.gone.set()
 
     async def listen(self, ports: Sequence[int]) -> dict[str, str]:
         """Have the Pod serve exactly these ports; returns the kernel's name for what went wrong, by port.

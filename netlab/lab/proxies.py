@@ -39,7 +39,8 @@ KEPT = 10_000
 @dataclass
 class ProxyProcess:
     """One node's proxy. ``synced``: the revision that it has brought into the kernel; ``told``: the last revision that
-    it was sent; ``complaints``: what it could not serve; ``connections``: what it joined in mode userspace."""
+    it was sent; ``refused``: the errno of what the kernel refused it, where it ended of that; ``complaints``: what it
+    could not serve; ``connections``: what it joined in mode userspace."""
 
     node: str
     number: int
@@ -47,6 +48,7 @@ class ProxyProcess:
     synced: int = -1
     told: int = 0
     ended: int | None = None
+    refused: int = 0
     failure: Text | None = None
     last_sync: Mapping[str, Any] = field(default_factory=dict)
     complaints: deque[Text] = field(default_factory=lambda: deque(maxlen=KEPT))
@@ -122,14 +124,15 @@ class ProxyProcesses:
         process = self.processes.get(node)
         return process.last_sync.get("portals", {}) if process is not None else {}
 
-    def exited(self, process: ProxyProcess, status: int) -> None:
-        process.ended = status
+    def exited(self, process: ProxyProcess, status: int, refused: int = 0) -> None:
+        process.ended, process.refused = status, refused
         process.changed.set()
 
     async def wait_synced(self, seconds: float) -> None:
         """Until every living proxy has brought in what it was told.
 
-        Raises :class:`LabFailed` where one has ended before its first sync, or cannot program its node.
+        Raises :class:`LabFailed` where one has ended before its first sync, or cannot program its node, and OSError
+        where the kernel refused one what it needs.
         """
         for process in self.processes.values():
             try:
@@ -143,6 +146,8 @@ class ProxyProcesses:
             if process.ended is not None:
                 if process.synced >= 0:
                     return
+                if process.refused:
+                    raise OSError(process.refused, os.strerror(process.refused))
                 raise LabFailed(DIED(node=process.node, status=process.ended))
             if process.failure is not None:
                 raise LabFailed(FAILED(node=process.node, text=process.failure))

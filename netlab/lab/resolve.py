@@ -51,8 +51,8 @@ NO_FREE_ADDRESS = "no address of it is free for {owner}"
 
 BAD_MODE = Message(
     "resolve.bad-mode",
-    en='mode: "{mode}" is none of {modes}',
-    zh='mode："{mode}" 不是 {modes} 之一',
+    en='--mode: "{mode}" is none of {modes}',
+    zh='--mode："{mode}" 不是 {modes} 之一',
 )
 NO_POD_BEHIND = Message(
     "resolve.no-pod-behind",

@@ -2,7 +2,7 @@
 
 An entry is a folder of files. It appears under its name when it is whole: whoever is killed in between leaves a part,
 which the next one removes. One process makes at a time and others wait, as they mostly want the same. Of guests only
-the few that were used last are kept; one that is in use is held by a lock.
+those that were used last are kept; one that is in use is held by a lock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,14 +18,16 @@ from pathlib import Path
 from netlab.model.errors import MachineCannot
 from netlab.model.text import Message
 
-KEPT = 3
-"""How many entries of a kind there may be; a guest takes about 400 MB."""
+KEPT = 2
+"""How many entries of a kind are kept, besides those that somebody used just now; a guest takes about 400 MB."""
+JUST_NOW_S = 3600.0
+"""Who works on several checkouts at once has a guest for each."""
 
 CANNOT_CACHE = Message(
     "microvm.cannot-cache",
-    en="{folder} cannot be used: {error}. The microVM keeps its kernel and its guests there, which take up to 1.5 GB: "
+    en="{folder} cannot be used: {error}. The microVM keeps its kernel and its guests there, which take about 1 GB: "
     "make room, or set XDG_CACHE_HOME to a folder that has it.",
-    zh="无法使用 {folder}：{error}。microVM 在其中保存内核和虚拟机，最多需要 1.5 GB：请腾出空间，"
+    zh="无法使用 {folder}：{error}。microVM 在其中保存内核和虚拟机，约需 1 GB：请腾出空间，"
     "或将 XDG_CACHE_HOME 设为有空间的文件夹。",
 )
 
@@ -104,7 +107,10 @@ class Cache:
 
     def _prune(self, kind: str) -> None:
         found = [each for each in (self.folder / kind).iterdir() if each.suffix != _PART]
-        for path in sorted(found, key=lambda path: path.stat().st_mtime_ns)[:-KEPT]:
+        used = {path: path.stat().st_mtime for path in found}
+        for path in sorted(found, key=used.__getitem__)[:-KEPT]:
+            if time.time() - used[path] < JUST_NOW_S:
+                continue
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,7 +18,6 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec

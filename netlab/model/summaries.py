@@ -42,6 +42,44 @@ COUNTS = Message("summary.counts", en="{dnat} DNAT, {snat} SNAT.", zh="{dnat} �
 NOTHING_SEEN = Message("summary.nothing", en="The request did not reach an endpoint.", zh="请求没有到达任何端点。")
 JOIN = Message("summary.join", en="{one} {other}", zh="{one}{other}")
 
+NO_SUCH_PORT = Message(
+    "advice.no-such-port",
+    en="{told} Rules take care of a Service's own ports alone.",
+    zh="{told}规则只处理 Service 自己的端口。",
+)
+NO_BALANCER = Message(
+    "advice.no-balancer",
+    en="{place} found no way to {address}: nothing in the lab routes this address to a node, as a load balancer or a "
+    "route would (see loadBalancer in the Lab document). Send from a Pod or a node: their rules know the address.",
+    zh="{place} 找不到通往 {address} 的路径：实验中没有负载均衡器或路由把该地址引向节点"
+    " (参见 Lab 文档的 loadBalancer)。请从 Pod 或节点发送：它们的规则认识该地址。",
+)
+HAIRPIN = Message(
+    "advice.hairpin",
+    en="Set hairpin: true in the Lab document (hairpinMode of the CNI bridge plugin), so that a Pod can reach itself "
+    "through a Service.",
+    zh="请在 Lab 文档中设置 hairpin: true (即 CNI bridge 插件的 hairpinMode)，使 Pod 能通过 Service 访问自己。",
+)
+TARGET_PORT = Message(
+    "advice.target-port",
+    en="Compare the targetPort of {service} with the names of the Pods' ports.",
+    zh="请比较 {service} 的 targetPort 与 Pod 的端口名。",
+)
+NOT_READY = Message(
+    "advice.not-ready",
+    en="Look at why the Pods of {service} are not ready (status.conditions), or set publishNotReadyAddresses.",
+    zh="请查明 {service} 的 Pod 为何未就绪 (status.conditions)，或设置 publishNotReadyAddresses。",
+)
+SELECTOR = Message(
+    "advice.selector",
+    en="Compare the selector of {service} with the labels of the Pods that it should pick.",
+    zh="请比较 {service} 的选择算符与它应当选中的 Pod 的标签。",
+)
+SLICES = Message(
+    "advice.slices",
+    en="Look at the EndpointSlices of {service}: addresses, conditions, ports.",
+    zh="请检查 {service} 的 EndpointSlice：地址、状态、端口。",
+)
 NO_ENDPOINTS = Message(
     "advice.no-endpoints",
     en="Look at the selector of {service} and at the labels and readiness of the Pods that it should pick.",
@@ -61,6 +99,11 @@ REFUSED = Message(
     "advice.refused",
     en="Nothing listens on {port} at {place}: compare the Service's targetPort with the ports that the Pod declares.",
     zh="{place} 上没有程序监听 {port}：请比较 Service 的 targetPort 与 Pod 声明的端口。",
+)
+NOTHING_LISTENS = Message(
+    "advice.nothing-listens",
+    en="Nothing listens on {port} at {place}.",
+    zh="{place} 上没有程序监听 {port}。",
 )
 REFUSED_BY_NODE = Message(
     "advice.refused-by-node",
@@ -131,6 +174,9 @@ def advice(walk: Walk) -> Text | None:
     """What to look at when the probe failed; None where it was answered."""
     if walk.verdict == "answered" or not walk.steps:
         return None
+    begin = walk.steps[0].reason
+    if begin is not None and begin.id == "walk.sent-to-no-port":
+        return NO_SUCH_PORT(told=begin)
     refusing = next((step for step in walk.steps if step.action in ("reject", "drop")), None)
     if refusing is not None and refusing.reason is not None:
         message = _BY_REASON.get(refusing.reason.id)
@@ -140,6 +186,8 @@ def advice(walk: Walk) -> Text | None:
     request = [step for step in walk.steps if step.direction == "request"]
     back = [step for step in walk.steps if step.direction == "reply"]
     answer = back[0].reason.id if back and back[0].reason is not None else ""
+    if walk.verdict == "refused" and answer == "walk.resets-stray":
+        return back[0].reason
     if walk.verdict == "refused":
         return _refused(request, back) if answer in _REFUSALS else None
     last = walk.steps[-1]
@@ -149,13 +197,27 @@ def advice(walk: Walk) -> Text | None:
         if request and request[-1].action == "unanswered":
             return request[-1].reason
         if answer == "walk.answers-with-error" and request:
-            return NO_ROUTE(place=back[0].place, address=host_of(request[-1].destination))
+            outside = begin is not None and begin.id == "walk.sent-to-balanced"
+            message = NO_BALANCER if outside and not _translated(request) else NO_ROUTE
+            return message(place=back[0].place, address=host_of(request[-1].destination))
     seen = LAST_SEEN(place=f"{last.place}/{last.interface}" if last.interface is not None else last.place)
     if last.reason is not None and last.reason.id == "walk.nobody-there":
         return JOIN(one=last.reason, other=seen)
+    if any(gap.reason.id == "gap.hairpin-off" for gap in walk.gaps):
+        return HAIRPIN()
     if walk.verdict == "no-reply" and _came_astray(walk, back) and answer not in _ERRORS:
         return REPLY_ASTRAY(place=last.place, got=last.source, asked=walk.steps[0].destination)
     return seen
+
+
+def _translated(request: Sequence[Step]) -> bool:
+    return any("destination" in step.changed for step in request)
+
+
+def _by_service(request: Sequence[Step]) -> bool:
+    """Whether kube-proxy's rules chose the destination."""
+    chosen = [step for step in request if step.action == "DNAT"]
+    return any(step.origin is not None or (step.chain or "").startswith("KUBE-") for step in chosen)
 
 
 def _came_astray(walk: Walk, back: Sequence[Step]) -> bool:
@@ -171,6 +233,12 @@ _REFUSALS = ("walk.resets", "walk.answers-with-error")
 _BY_REASON = {
     "rule.rejected-no-endpoints": NO_ENDPOINTS,
     "ipvs.no-real-server": NO_ENDPOINTS,
+    "rule.rejected-nothing-selected": SELECTOR,
+    "rule.rejected-target-port": TARGET_PORT,
+    "rule.rejected-not-ready": NOT_READY,
+    "rule.rejected-ending": NOT_READY,
+    "rule.rejected-no-selector": SLICES,
+    "rule.rejected-slices": SLICES,
     "rule.dropped-no-local": LOCAL_POLICY,
     "rule.dropped-firewall": SOURCE_RANGES,
 }
@@ -182,6 +250,8 @@ def _refused(request: Sequence[Step], back: Sequence[Step]) -> Text | None:
     if not request or request[-1].place != place:
         return None
     port = request[-1].destination.rpartition(":")[2]
-    if "/" in place or any("destination" in step.changed for step in request):
-        return REFUSED(place=place, port=port)
+    if _translated(request):
+        return (REFUSED if _by_service(request) else NOTHING_LISTENS)(place=place, port=port)
+    if "/" in place or host_of(request[-1].destination) in ("127.0.0.1", "::1"):
+        return NOTHING_LISTENS(place=place, port=port)
     return REFUSED_BY_NODE(place=place, port=port)

@@ -18,7 +18,8 @@ class Peer(msgspec.Struct, frozen=True):
 
 
 class Interface(msgspec.Struct, frozen=True, kw_only=True):
-    """``addresses`` with prefix length; ``master`` is the bridge that it is a port of."""
+    """``addresses`` with prefix length; ``master`` is the bridge that it is a port of, ``hairpin`` whether that may
+    send a frame back by it to where it came from (null where it is no port, or nobody set it)."""
 
     name: str
     index: int
@@ -27,6 +28,7 @@ class Interface(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     peer: Peer | None = None
     master: str | None = None
+    hairpin: bool | None = None
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

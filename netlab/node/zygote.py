@@ -38,6 +38,8 @@ Handler = Callable[[Mapping[str, Any], list[int]], None]
 """What a child does: gets its parameters and its descriptors; its process ends when it returns."""
 
 _SPAWN = b"spawn"
+_REFUSED = 100
+"""A child's exit status above this one is an errno and this."""
 _LIMIT = 4096
 _MOST_DESCRIPTORS = 16
 
@@ -52,11 +54,15 @@ class Spawned:
 
 @dataclass(frozen=True)
 class Exited:
-    """A child has ended: exit status, or minus the signal that ended it. ``pid`` is 0 where it could not be forked."""
+    """A child has ended: exit status, or minus the signal that ended it. ``pid`` is 0 where it could not be forked.
+
+    ``errno``: what the kernel refused it, where that is what it ended of, or could not be forked for; else 0.
+    """
 
     number: int
     pid: int
     status: int
+    errno: int = 0
 
 
 class Zygote:
@@ -214,9 +220,9 @@ class _Server:
         number = request["number"]
         try:
             pid = self._fork()
-        except OSError:
+        except OSError as error:
             _complain()
-            self._tell({"event": "exited", "number": number, "pid": 0, "status": 1})
+            self._tell({"event": "exited", "number": number, "pid": 0, "status": 1, "errno": error.errno})
             return
         if pid == 0:
             self._leave()
@@ -255,7 +261,9 @@ class _Server:
             number = self.numbers.pop(pid, None)
             if number is not None:
                 code = os.waitstatus_to_exitcode(status)
-                self._tell({"event": "exited", "number": number, "pid": pid, "status": code})
+                refused = code - _REFUSED if code > _REFUSED else 0
+                event = {"event": "exited", "number": number, "pid": pid, "status": 1 if refused else code}
+                self._tell({**event, "errno": refused})
 
     def _tell(self, event: Mapping[str, Any]) -> None:
         self.unsent.append(msgspec.json.encode(event))
@@ -272,6 +280,9 @@ def _become(handler: Handler, parameters: Mapping[str, Any], descriptors: Iterab
     try:
         handler(parameters, list(descriptors))
         status = 0
+    except OSError as error:
+        _complain()
+        status = _REFUSED + (error.errno or 0) if (error.errno or 0) < _REFUSED else 1
     except BaseException:
         _complain()
     finally:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from netlab.model.records import ProxyConnection
 from netlab.model.text import Message, Text
-from netlab.model.walk import Gap, Walk
+from netlab.model.walk import Gap, Walk, host_of
 from netlab.packets import gaps
 from netlab.packets.evidence import conntrack_entry, records_of
 from netlab.packets.headers import Packet
@@ -92,6 +92,7 @@ def correlate(seen: Observation) -> Walk:
             translations=Translations(seen.conntrack, seen.ipvs),
             start_ns=_start(seen, [*requests.visits, *replies.visits]),
             meanings=seen.meanings,
+            unready=seen.unready,
         )
     )
     _tell_request(seen, found, requests, replies)
@@ -209,17 +210,22 @@ def _tell_request(seen: Observation, found: StepList, requests: Journey, replies
         explained |= first.place == last.place and first.first_packet().is_routing_error and not first.incoming
     if explained:
         found.gap(gaps.gap_of_bridge(last, seen.topology, asked_on))
-    found.gap(gaps.gap_at_end(last, seen.topology, explained=explained))
+    found.gap(gaps.gap_at_end(last, seen.topology, explained=explained, to=_going_to(found)))
     _tell_left_out(found, requests)
     if last.dropped and not replies.visits and found.steps[-1].action == "reject":
         found.gap(NO_ERROR_SEEN())
+
+
+def _going_to(found: StepList) -> str:
+    """Where the packet was last seen to go."""
+    return host_of(found.steps[-1].destination) if found.steps else ""
 
 
 def _tell_reply(seen: Observation, found: StepList, requests: Journey, replies: Journey) -> None:
     if replies.visits:
         add_steps(found, replies.visits, "reply")
         last = replies.visits[-1]
-        found.gap(gaps.gap_at_end(last, seen.topology, explained=False))
+        found.gap(gaps.gap_at_end(last, seen.topology, explained=False, to=_going_to(found)))
         _tell_left_out(found, replies)
         return
     result = seen.outcome.result

@@ -40,6 +40,14 @@ NOT_SEEN_AT = Message(
     en="The packet must have passed {what} in {place}, and was not seen there.",
     zh="数据包必定经过了 {place} 的 {what}，但在那里没有被观察到。",
 )
+HAIRPIN_OFF = Message(
+    "gap.hairpin-off",
+    en="What became of the packet in {place} was not observed. It is for {to}, behind {port}, the port of the bridge "
+    "that it came in by; the hairpin mode of that port is off, and such a bridge sends no frame back to where it came "
+    "from.",
+    zh="没有观察到数据包在 {place} 中的去向。其目标 {to} 位于 {port} 之后，而它正是从网桥的这个端口进入的；"
+    "该端口的 hairpin 模式已关闭，这样的网桥不会把帧从来时的端口发回。",
+)
 A_PORT_OF = Message("gap.a-port-of", en="a port of {bridge}", zh="{bridge} 的某个端口")
 BELOW_TUNNEL = Message("gap.below-tunnel", en="the link below {tunnel}", zh="{tunnel} 之下的链路")
 UNTRACED = Message(
@@ -113,9 +121,12 @@ def _lost_on_link(last: FrameSighting, topology: Topology) -> Text | None:
     return NOT_SEEN_ARRIVING(place=last.frame.place, interface=last.frame.interface, peer=peer)
 
 
-def gap_at_end(visit: Visit, topology: Topology, *, explained: bool) -> Text | None:
-    """What is missing after the last stay. ``explained``: its end is told otherwise, by a step or an answer."""
+def gap_at_end(visit: Visit, topology: Topology, *, explained: bool, to: str = "") -> Text | None:
+    """What is missing after the last stay. ``explained``: its end is told otherwise, by a step or an answer. ``to`` is
+    where the packet was last seen to go."""
     place = topology.places.get(visit.place)
+    if not explained and not visit.dropped and (port := _port_without_hairpin(visit, topology, to)) is not None:
+        return HAIRPIN_OFF(place=visit.place, to=to, port=port)
     if visit.outgoing:
         if explained:
             return None
@@ -125,6 +136,18 @@ def gap_at_end(visit: Visit, topology: Topology, *, explained: bool) -> Text | N
     if place is not None and place.kind in END_HOSTS and visit.incoming:
         return None
     return NOT_SEEN_ENDING(place=visit.place)
+
+
+def _port_without_hairpin(visit: Visit, topology: Topology, to: str) -> str | None:
+    """The bridge port that the packet came in by and would have to leave by again, if that port forbids it."""
+    place = topology.places.get(visit.place)
+    port = interface_of(topology, visit.incoming[0].frame) if visit.incoming else None
+    if place is None or port is None or port.hairpin is not False or port.peer is None or not place.bridge_netfilter:
+        return None
+    bridges = (port.name, port.master)
+    stayed = all(each.frame.interface in bridges for each in visit.frames)
+    there = topology.places.get(port.peer.place)
+    return port.name if stayed and there is not None and to in there.own_addresses() else None
 
 
 # Interfaces of one place

@@ -148,7 +148,9 @@ def _explain_mark(rule: RuleEntry, source: str) -> Text | None:
     if match is None:
         return reasons.MASQ_ALL()
     field = rule.origin.field if rule.origin is not None else "detectLocalMode"
-    return reasons.MASQ_NOT_LOCAL(source=source, local=match.group(1) or match.group(2), field=field)
+    if match.group(1) is None:
+        return reasons.MASQ_NOT_BY_INTERFACE(interface=match.group(2), field=field)
+    return reasons.MASQ_NOT_LOCAL(source=source, local=match.group(1), field=field)
 
 
 def _explain_choice(rule: RuleEntry) -> Text:

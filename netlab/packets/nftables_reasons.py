@@ -155,7 +155,10 @@ def _explain_dispatch(rule: RuleEntry, packet: Packet, element: ElementEntry | N
         if match is None:
             return reasons.MASQ_ALL()
         field = rule.origin.field if rule.origin is not None else "detectLocalMode"
-        return reasons.MASQ_NOT_LOCAL(source=packet.source, local=match.group(1).strip('"'), field=field)
+        local = match.group(1).strip('"')
+        if "iifname" in match.group(0):
+            return reasons.MASQ_NOT_BY_INTERFACE(interface=local, field=field)
+        return reasons.MASQ_NOT_LOCAL(source=packet.source, local=local, field=field)
     if element is None or element.origin is None:
         return None
     if "@service-nodeports" in rule.text:

@@ -110,7 +110,9 @@ class EndpointOwner:
 @dataclass
 class Observation:
     """All that was recorded, and what is needed to read it. ``owners`` by IP address (or "A:P" for Pods on their node's
-    network)."""
+    network); ``meanings`` by "A:P/tcp"; ``unready`` says why a Service has no endpoints, by "Service default/web
+    80/tcp".
+    """
 
     origin: str
     mark: Mark
@@ -127,4 +129,5 @@ class Observation:
     rulebooks: Mapping[str, Rulebook] = field(default_factory=dict)
     owners: Mapping[str, EndpointOwner] = field(default_factory=dict)
     meanings: Mapping[str, Text] = field(default_factory=dict)
+    unready: Mapping[str, Text] = field(default_factory=dict)
     vxlan: bool = False

@@ -18,6 +18,26 @@ SENT_TO = Message(
     en="{place} sends the packet to {address}, {what}.",
     zh="{place} 把数据包发往 {address}，即 {what}。",
 )
+SENT_TO_BALANCED = Message(
+    "walk.sent-to-balanced",
+    en="{place} sends the packet to {address}, {what}.",
+    zh="{place} 把数据包发往 {address}，即 {what}。",
+)
+SENT_TO_NO_PORT = Message(
+    "walk.sent-to-no-port",
+    en="{place} sends the packet to {address}; {what}.",
+    zh="{place} 把数据包发往 {address}；{what}。",
+)
+NO_SUCH_PORT = Message(
+    "address.no-such-port",
+    en="{service} has no port {port}; it has {have}",
+    zh="{service} 没有端口 {port}；它有 {have}",
+)
+NO_SUCH_PROTOCOL = Message(
+    "address.no-such-protocol",
+    en="{service} has no port for {protocol}; it has {have}",
+    zh="{service} 没有用于 {protocol} 的端口；它有 {have}",
+)
 CLUSTER_IP_OF = Message(
     "address.cluster-ip",
     en="the clusterIP of {service}, which exists in rules only",
@@ -55,6 +75,17 @@ RESETS = Message(
     "walk.resets",
     en="{place} refuses the connection (RST): nothing listens on port {port}.",
     zh="{place} 拒绝连接 (RST)：没有程序监听端口 {port}。",
+)
+RESETS_STRAY = Message(
+    "walk.resets-stray",
+    en="{place} answers with RST: the packet acknowledges something, and belongs to no connection there. That tells "
+    "nothing about whether a program listens on port {port}.",
+    zh="{place} 以 RST 应答：该数据包带有确认号，却不属于那里的任何连接。这并不说明是否有程序监听端口 {port}。",
+)
+RESETS_BY_RULE = Message(
+    "walk.resets-by-rule",
+    en="{place} answers with RST, as its rule says.",
+    zh="{place} 按照其规则以 RST 应答。",
 )
 ANSWERS = Message("walk.answers", en="{place} answers.", zh="{place} 作出应答。")
 ANSWERS_WITH_ERROR = Message(
@@ -134,8 +165,16 @@ MASQ_LOCAL_SOURCE = Message(
 )
 MASQ_NOT_LOCAL = Message(
     "rule.masq-not-local",
-    en="Marked for SNAT because the source {source} is not {local} ({field}): the answer might take another way back.",
-    zh="因为源地址 {source} 不属于 {local} ({field}) 而打上 SNAT 标记：否则应答可能走另一条路返回。",
+    en="Marked for SNAT because the source {source} is not in {local} ({field}): the answer might take another way "
+    "back.",
+    zh="因为源地址 {source} 不在 {local} 中 ({field}) 而打上 SNAT 标记：否则应答可能走另一条路返回。",
+)
+MASQ_NOT_BY_INTERFACE = Message(
+    "rule.masq-not-by-interface",
+    en="Marked for SNAT because the packet did not come in by {interface} ({field}), so it is not from a Pod of this "
+    "node: the answer might take another way back.",
+    zh="因为数据包不是从 {interface} 进入 ({field})，即并非来自本节点的 Pod，而打上 SNAT 标记："
+    "否则应答可能走另一条路返回。",
 )
 MASQ_ALL = Message(
     "rule.masq-all",
@@ -251,6 +290,15 @@ REJECTED_NO_ENDPOINTS = Message(
     en="{service} has no endpoints: the node answers with {answer} at once.",
     zh="{service} 没有端点：节点立即以 {answer} 应答。",
 )
+REJECTED_UNREADY = {
+    which: Message(
+        f"rule.rejected-{which}",
+        en="{told} The cause: {why}.",
+        zh="{told}原因：{why}。",
+    )
+    for which in ("nothing-selected", "target-port", "not-ready", "ending", "no-selector", "slices")
+}
+"""The same where it is known why."""
 DROPPED_NO_LOCAL = Message(
     "rule.dropped-no-local",
     en="{service} has endpoints, but none on this node, and its traffic policy is Local: the packet is dropped, so "
@@ -315,8 +363,8 @@ DROPPED_BY_POLICY = Message(
 
 UNDO_SNAT = Message(
     "conntrack.undo-snat",
-    en="conntrack undoes the SNAT of the request: the answer goes on to {new}. No rule is consulted.",
-    zh="连接跟踪撤销请求的 SNAT：应答继续发往 {new}。不再查询任何规则。",
+    en="conntrack undoes the SNAT of the request: the answer goes on to {new}. No rule of the table nat is consulted.",
+    zh="连接跟踪撤销请求的 SNAT：应答继续发往 {new}。不再查询 nat 表的任何规则。",
 )
 UNDO_DNAT = Message(
     "conntrack.undo-dnat",

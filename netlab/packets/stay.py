@@ -17,7 +17,7 @@ from netlab.model.text import Message, Text
 from netlab.model.walk import Changed, Direction
 from netlab.packets import explaining, gaps, ipvs_reasons, nftables_reasons, reasons
 from netlab.packets.balancing import refusing_server
-from netlab.packets.headers import RST, TCP, Packet, icmp_name
+from netlab.packets.headers import ACK, PROTOCOL_NAMES, RST, TCP, Packet, icmp_name
 from netlab.packets.passes import TRACE_TABLE, HookPass
 from netlab.packets.steplist import StepList
 from netlab.packets.translation import Addresses, Entry, Translated
@@ -51,6 +51,9 @@ NEW_ADDRESS_UNSEEN = Message(
 
 _NAT_DESTINATION, _NAT_SOURCE = -100, 100
 """Priorities of destination and source NAT: a pass up to there shows the packet before, one after it behind."""
+
+
+_NO_ENDPOINTS = ("rule.rejected-no-endpoints", "ipvs.no-real-server")
 
 
 @dataclass
@@ -102,7 +105,8 @@ class Stay:
         answer = "icmp-port-unreachable" if last.packet.family == 4 else "icmpv6-port-unreachable"
         virtual = last.packet.destination_text
         reason = ipvs_reasons.NO_REAL_SERVER(virtual=virtual, service=service, answer=answer)
-        self._add_hook_step(last, None, action="reject", reason=reason, origin=server.origin)
+        told = self._with_cause(reason, server.origin, last.packet)
+        self._add_hook_step(last, None, action="reject", reason=told, origin=server.origin)
 
     def _is_last_frame(self, index: int) -> bool:
         return self.after is None and not any(isinstance(each, FrameSighting) for each in self.sightings[index + 1 :])
@@ -259,11 +263,18 @@ class Stay:
 
     def _sent_reason(self, packet: Packet) -> Text:
         if self.way.direction == "reply":
-            return _reply_words(self.visit.place, packet)
-        meaning = self.context.meanings.get(packet.destination_text)
+            return _reply_words(self.visit.place, packet, by_rule=self._is_of_rule())
+        protocol = PROTOCOL_NAMES.get(packet.protocol, "").removesuffix("v6")
+        meaning = self.context.meanings.get(f"{packet.destination_text}/{protocol}")
         if meaning is not None:
-            return reasons.SENT_TO(place=self.visit.place, address=packet.destination_text, what=meaning)
+            message = _SENT_TO.get(meaning.id, reasons.SENT_TO)
+            return message(place=self.visit.place, address=packet.destination_text, what=meaning)
         return reasons.SENT(place=self.visit.place)
+
+    def _is_of_rule(self) -> bool:
+        """Whether a rule in this place was the request's end, so that the answer is the rule's."""
+        asked = [step for step in self.found.steps if step.direction == "request"]
+        return bool(asked) and asked[-1].action in ("reject", "drop") and asked[-1].place == self.visit.place
 
     # Hooks
 
@@ -303,17 +314,26 @@ class Stay:
             self._tell_translation(hook, record, rule, part, following)
             return None
         element = self._looked_up(rule, record, hook.packet)
+        origin = _origin_of(rule, element, led_by)
+        why = explaining.explain_rule(rule, hook.hook, hook.packet, element, led_by, ipvs=bool(book.servers))
         self._add_hook_step(
             hook,
             record,
             action=explaining.action_of(rule, record),
-            reason=explaining.explain_rule(
-                rule, hook.hook, hook.packet, element, led_by, ipvs=bool(book and book.servers)
-            ),
+            reason=self._with_cause(why, origin, hook.packet),
             rule=rule.text,
-            origin=_origin_of(rule, element, led_by),
+            origin=origin,
         )
         return element
+
+    def _with_cause(self, reason: Text | None, origin: Origin | None, packet: Packet) -> Text | None:
+        """A refusal with why the Service has no endpoints, where that is known."""
+        if reason is None or origin is None or reason.id not in _NO_ENDPOINTS:
+            return reason
+        protocol = PROTOCOL_NAMES.get(packet.protocol, "")
+        why = self.context.unready.get(f"{origin.object} {packet.destination_port}/{protocol}")
+        message = reasons.REJECTED_UNREADY.get(why.id.rpartition(".")[2]) if why is not None else None
+        return message(told=reason, why=why) if message is not None else reason
 
     def _looked_up(self, rule: RuleEntry, record: TraceRecord, packet: Packet) -> ElementEntry | None:
         """The element that the rule found for the packet, if it led where the packet went."""
@@ -431,8 +451,17 @@ def _undoing(part: Changed, new: str) -> tuple[str, Text]:
     return "DNAT undone", reasons.UNDO_DNAT(new=new)
 
 
-def _reply_words(place: str, packet: Packet) -> Text:
-    """What kind of answer a place gives."""
+_SENT_TO = {
+    "address.no-such-port": reasons.SENT_TO_NO_PORT,
+    "address.no-such-protocol": reasons.SENT_TO_NO_PORT,
+    "address.external-ip": reasons.SENT_TO_BALANCED,
+    "address.load-balancer-ip": reasons.SENT_TO_BALANCED,
+}
+
+
+def _reply_words(place: str, packet: Packet, *, by_rule: bool) -> Text:
+    """What kind of answer a place gives. A reset without an acknowledgement answers a packet that had one (RFC 9293,
+    3.10.7): no request for a connection."""
     if packet.is_icmp_error:
         message = reasons.ANSWERS_WITH_ERROR
         if packet.is_out_of_hops:
@@ -441,8 +470,11 @@ def _reply_words(place: str, packet: Packet) -> Text:
             message = reasons.NOBODY_SPEAKS_IT
         return message(place=place, error=icmp_name(packet))
     if packet.protocol == TCP:
+        if packet.flags & RST and by_rule:
+            return reasons.RESETS_BY_RULE(place=place)
         if packet.flags & RST:
-            return reasons.RESETS(place=place, port=packet.source_port)
+            message = reasons.RESETS if packet.flags & ACK else reasons.RESETS_STRAY
+            return message(place=place, port=packet.source_port)
         return reasons.ACCEPTS(place=place)
     return reasons.ANSWERS(place=place)
 

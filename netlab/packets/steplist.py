@@ -24,7 +24,9 @@ class Context:
     translations: Translations
     start_ns: int
     meanings: Mapping[str, Text] = field(default_factory=dict)
-    """What an address ("A:P") stands for, where it is a Service's."""
+    """What an address ("A:P/tcp") stands for, where it is a Service's."""
+    unready: Mapping[str, Text] = field(default_factory=dict)
+    """Why a Service has no endpoints, by "Service default/web 80/tcp"."""
 
 
 @dataclass

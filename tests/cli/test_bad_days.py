@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -17,6 +19,7 @@ from tests.conftest import NODEPORT, ROOT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("nothing_left")]
 
+HAN = re.compile("[\u4e00-\u9fff]")
 WALK = ("--from", "client", "--to", "192.168.60.123:30080", "-o", "json")
 CHINESE = {"LANG": "zh_CN.UTF-8"}
 AS_ROOT = os.getuid() == 0
@@ -99,6 +102,33 @@ class TestNoNamespaces:
         machine.run("up", NODEPORT, wrapper=none, environment=CHINESE).said(3, "上限 user.max_user_namespaces 为 0")
 
     @pytest.mark.parametrize(
+        ("kind", "limit", "needed"),
+        [("mnt", 1, 2), ("net", 1, 9), ("net", 4, 9), ("pid", 1, 5), ("pid", 4, 5), ("uts", 2, 5), ("ipc", 4, 5)],
+    )
+    def test_too_few_namespaces(self, machine: Machine, kind: str, limit: int, needed: int) -> None:
+        setting = f"max_{kind}_namespaces"
+        few = after(f"echo {limit} > /proc/sys/user/{setting}", wrapper=USER_NAMESPACE)
+        result = machine.run("walk", NODEPORT, *WALK, wrapper=few)
+        result.said(3, f"The limit user.{setting} is {limit}, and this lab needs {needed}", f"sysctl user.{setting}=")
+
+    @pytest.mark.parametrize("kind", ["net", "pid", "uts"])
+    def test_others_have_used_the_namespaces_up(self, machine: Machine, kind: str) -> None:
+        """The limit is high enough, were it not for a lab that runs already."""
+        words = shlex.join([str(KUBE_NETLAB), "walk", str(NODEPORT), *WALK])
+        most = {"net": 14, "pid": 8, "uts": 8}[kind]
+        script = "\n".join(
+            [
+                f"echo {most} > /proc/sys/user/max_{kind}_namespaces",
+                f"{KUBE_NETLAB} up {NODEPORT} --detach > /dev/null",
+                f"{words} || status=$?",
+                f"{KUBE_NETLAB} down > /dev/null",
+                "exit $status",
+            ]
+        )
+        result = machine.run("-ec", script, wrapper=USER_NAMESPACE, program=("sh",))
+        result.said(3, "run out of something", "No space left on device", f"user.max_{kind}_namespaces")
+
+    @pytest.mark.parametrize(
         ("call", "said"), [("unshare", "create a user namespace"), ("mount", "The lab's sandbox cannot be set up")]
     )
     def test_a_container_forbids_it(self, machine: Machine, call: str, said: str) -> None:
@@ -121,12 +151,28 @@ class TestNoNamespaces:
         machine.run("walk", NODEPORT, *WALK, wrapper=("prlimit", "--nofile=40:4096")).done()
 
     @ROOT_ALONE
-    def test_too_few_processes(self, machine: Machine) -> None:
-        limited = (*ORDINARY_USER[:1], "--reuid=1234", "--regid=1234", "--clear-groups", "prlimit", "--nproc=3:3")
+    @pytest.mark.parametrize("most", [2, 4, 6, 8, 12, 16])
+    def test_too_few_processes(self, machine: Machine, most: int) -> None:
+        user = 1200 + most
+        limited = (
+            "setpriv",
+            f"--reuid={user}",
+            f"--regid={user}",
+            "--clear-groups",
+            "prlimit",
+            f"--nproc={most}:{most}",
+        )
         open_folders(machine)
         result = machine.run("walk", NODEPORT, *WALK, wrapper=limited)
-        assert result.status == 3, result
-        assert "Traceback" not in result.err
+        result.said(3, "Resource temporarily unavailable", f"{most} processes and threads here ('ulimit -u')")
+
+    @pytest.mark.parametrize("size", [0, 1024])
+    def test_files_may_not_be_large(self, machine: Machine, size: int) -> None:
+        capture = machine.work / "walk.pcapng"
+        limited = ("prlimit", f"--fsize={size}:{size}")
+        result = machine.run("walk", NODEPORT, *WALK, "--pcap", capture, wrapper=limited)
+        result.said(3, "File too large", f"at most {size} bytes here ('ulimit -f')")
+        assert not capture.exists()
 
 
 def open_folders(machine: Machine) -> None:
@@ -249,6 +295,29 @@ class TestStreams:
         machine.run("walk", NODEPORT, *WALK[:4], environment=environment).done()
         assert machine.run("walk", "nowhere.yaml", *WALK[:4], environment=environment).status == 2
 
+    def test_a_terminal_without_arrows(self, machine: Machine) -> None:
+        """Signs have names in ASCII, and columns stay columns; values are whole."""
+        ascii_alone = {"PYTHONIOENCODING": "ascii"}
+        table = machine.run("walk", NODEPORT, *WALK[:4], environment=ascii_alone)
+        table.done()
+        assert table.out.isascii()
+        lines = table.out.splitlines()
+        assert lines[0].startswith("client -> 192.168.60.123:30080")
+        assert lines[1].startswith("ok answered by")
+        column = next(line.index("source") for line in lines if line.startswith("  #"))
+        rows = [line for line in lines if line[4:7] in ("-> ", "<- ")]
+        assert len(rows) > 8
+        assert all(line[column - 1] == " " and line[column].isdigit() for line in rows)
+        value = machine.run("walk", NODEPORT, *WALK, environment={**ascii_alone, "KUBE_NETLAB_LANG": "zh"})
+        assert value.out.isascii()
+        assert any(HAN.search(step["reason"]["zh"]) for step in json.loads(value.out)["steps"] if step["reason"])
+
+    def test_exec_without_standard_input(self, machine: Machine) -> None:
+        machine.run("up", NODEPORT, "--detach").done()
+        words = ("exec", "nodeport/node-a", "--", "cat")
+        assert machine.run(*words, before=lambda: os.close(0)).status == 0
+        machine.run("down").done()
+
 
 @ROOT_ALONE
 class TestUsers:
@@ -256,7 +325,7 @@ class TestUsers:
         open_folders(machine)
         for words in (("walk", NODEPORT, *WALK), ("up", NODEPORT, "--detach"), ("down",)):
             machine.run(*words, wrapper=ORDINARY_USER).done()
-        assert not list(machine.rendezvous.iterdir())
+        assert not list(machine.rendezvous.glob("*"))
 
     def test_root_reads_what_root_alone_can(self, machine: Machine) -> None:
         lab = machine.lab(GOOD)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
+import sys
 import threading
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from netlab.lab.resolve import resolve
 from netlab.model.errors import BadInput
 from netlab.objects import yaml_source
 from netlab.objects.yaml_source import Source
-from tests.cli.command import Machine
+from tests.cli.command import KUBE_NETLAB, Machine
 from tests.cli.labfiles import FAULTS, GOOD, Fault
 from tests.conftest import NODEPORT
 
@@ -125,8 +127,8 @@ class TestFiles:
         machine.run("walk", "-", *WALK, input=b"kind: [").said(2, "error: -:2: not readable as YAML")
 
     def test_standard_input_is_closed(self, machine: Machine) -> None:
-        result = machine.run("walk", "-", "--from", "nobody", "--to", "10.0.0.1:80", before=lambda: os.close(0))
-        result.said(2, '--from: "nobody" is no client, node or Pod of the lab')
+        result = machine.run("walk", "-", *WALK, before=lambda: os.close(0))
+        result.said(2, "standard input is closed; - reads the lab from there")
 
     def test_nothing_in_it_is_the_default_lab(self, machine: Machine) -> None:
         result = machine.run("walk", "/dev/null", "--from", "client", "--to", "10.96.0.99:80", "--timeout", "0.2")
@@ -164,14 +166,21 @@ class TestWords:
             (["walk", "LAB", *WALK, "--timeout", "nan"], "--timeout"),
             (["walk", "LAB", *WALK, "--timeout", "soon"], '--timeout: "soon"'),
             (["walk", "LAB", *WALK, "--timeout", "1e9"], "at most 3600"),
-            (["walk", "LAB", *WALK, "--mode", "ebpf"], '--mode: "ebpf" is none of iptables, ipvs, nftables, userspace'),
-            (["walk", "LAB", *WALK, "--mode", ""], '--mode: "" is none of'),
+            (["walk", "LAB", *WALK, "--mode", "ebpf"], 'mode: "ebpf" is none of iptables, ipvs, nftables, userspace'),
+            (["walk", "LAB", *WALK, "--mode", ""], 'mode: "" is none of'),
             (["walk", "LAB", *WALK, "--proto", "quic"], '--proto: "quic" is none of tcp, udp, sctp, icmp'),
             (["walk", "LAB", "--from", "nobody", "--to", "10.0.0.1:80"], "client, node-a, node-b, default/curl"),
             (["walk", "LAB", "--from", "", "--to", "10.0.0.1:80"], '--from: "" is no client, node or Pod'),
             (["walk", "LAB", "--from", b"\xff", "--to", "10.0.0.1:80"], "the words given for from are not UTF-8 text"),
             (["walk", "LAB", "--from", "router", "--to", "10.0.0.1:80"], '--from: "router" is no client, node or Pod'),
-            (["walk", "LAB", "--from", "client", "--to", "web"], '--to: "web": ADDR:PORT is expected'),
+            (["walk", "LAB", "--from", "client", "--to", "web"], '--to: "web": names are not supported yet'),
+            (["walk", "LAB", "--from", "client", "--to", "www.example.com:80"], "names are not supported yet"),
+            (["walk", "LAB", "--from", "client", "--to", "224.0.0.1:80"], "is no address of one host"),
+            (
+                ["walk", "LAB", "--from", "client", "--proto", "udp", "--packet", 'IP(dst="10.0.0.1")/TCP(dport=80)'],
+                "--packet is tcp, but --proto says udp",
+            ),
+            (["walk", "LAB", *WALK, "--packet", "IP()/TCP(dport=99999)"], "TCP: dport=99999 is not possible"),
             (["walk", "LAB", "--from", "client", "--to", "10.0.0.1"], "ADDR:PORT is expected"),
             (["walk", "LAB", "--from", "client", "--to", "10.0.0.1:0"], "ADDR:PORT is expected"),
             (["walk", "LAB", "--from", "client", "--to", "10.0.0.1:65536"], "ADDR:PORT is expected"),
@@ -226,9 +235,6 @@ class TestWords:
         result.said(2)
         assert HAN.search(result.err.removeprefix("错误："))
 
-    def test_a_mode_that_is_not_here_yet(self, machine: Machine) -> None:
-        machine.run("walk", NODEPORT, *WALK, "--mode", "userspace").said(3, "mode userspace cannot be run here")
-
     def test_no_words_are_answered_with_help(self, machine: Machine) -> None:
         result = machine.run()
         assert result.status == 2
@@ -271,6 +277,73 @@ class TestWords:
         machine.run("walk", NODEPORT, *WALK, "--pcap", old, "-o", "json").done()
         assert old.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
         assert old.stat().st_size < 1_000_000
+
+    @pytest.mark.parametrize("other", ["itself", "another name", "hard link", "symbolic link", "standard input"])
+    def test_a_capture_file_is_never_the_lab_file(self, machine: Machine, other: str) -> None:
+        lab = machine.lab(GOOD)
+        second = machine.work / "second"
+        if other == "hard link":
+            os.link(lab, second)
+        elif other == "symbolic link":
+            second.symlink_to(lab)
+        elif other == "another name":
+            second = machine.work / ".." / machine.work.name / lab.name
+        else:
+            second = lab
+        given = "-" if other == "standard input" else lab
+        with lab.open("rb") as stdin:
+            command = machine.start("walk", NODEPORT, given, *WALK, "--pcap", second, stdin=stdin.fileno())
+            machine.result(command).said(2, f"{second}: is {given}, which the lab is read from")
+        assert lab.read_text() == GOOD
+        walk = f"lab.walk('client', '10.0.0.1:80', pcap={str(second)!r})"
+        api = f"import netlab\nwith netlab.open_lab({str(lab)!r}) as lab: {walk}"
+        result = machine.run("-c", api, program=(sys.executable,))
+        assert "netlab.model.errors.BadInput" in result.err
+        assert lab.read_text() == GOOD
+
+    def test_a_capture_to_standard_output(self, machine: Machine) -> None:
+        with (machine.work / "capture").open("wb") as file:
+            walk = machine.start("walk", NODEPORT, *WALK, "--pcap", "-", stdout=file.fileno(), cwd=machine.work)
+            result = machine.result(walk)
+        assert (machine.work / "capture").read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
+        assert result.status == 0
+        assert "answered by" in result.err
+        assert [path.name for path in machine.work.iterdir()] == ["capture"]
+
+    def test_a_capture_to_a_reader_who_leaves(self, machine: Machine) -> None:
+        command = shlex.join([str(KUBE_NETLAB), "walk", str(NODEPORT), *WALK, "--pcap", "-"])
+        result = machine.run("-c", f"set -o pipefail; {command} | true", program=("bash",))
+        assert result.status == 0
+        assert "answered by" in result.err
+        with open("/dev/full", "wb") as full:
+            walk = machine.start("walk", NODEPORT, *WALK, "--pcap", "-", stdout=full.fileno())
+            machine.result(walk).said(3, "standard output cannot be written: No space left on device")
+
+    def test_a_capture_and_a_value_on_standard_output(self, machine: Machine) -> None:
+        for form in ("json", "yaml"):
+            result = machine.run("walk", NODEPORT, *WALK, "--pcap", "-", "-o", form)
+            result.said(2, f"-o {form} would go too: give --pcap a file")
+
+    def test_a_capture_on_a_terminal(self, machine: Machine) -> None:
+        ours, theirs = os.openpty()
+        walk = machine.start("walk", NODEPORT, *WALK, "--pcap", "-", stdout=theirs)
+        os.close(theirs)
+        machine.result(walk).said(2, "standard output is a terminal")
+        os.close(ours)
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("walk", "LAB", *WALK, "--mode", "ebpf"),
+            ("up", "LAB", "--mode", "ebpf"),
+            ("compare", "LAB", *WALK, "--modes", "iptables,ebpf"),
+            ("rules", "LAB", "--node", "node-a", "--dry-run", "--mode", "ebpf"),
+            ("explain", "LAB", "web", "--node", "node-a", "--mode", "ebpf"),
+        ],
+    )
+    def test_no_such_mode(self, machine: Machine, words: tuple[str, ...]) -> None:
+        named = [str(NODEPORT) if word == "LAB" else word for word in words]
+        machine.run(*named).said(2, '"ebpf" is none of iptables, ipvs, nftables, userspace')
 
     def test_a_capture_goes_into_a_pipe(self, machine: Machine) -> None:
         read, write = os.pipe()

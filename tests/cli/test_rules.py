@@ -71,6 +71,13 @@ class TestExplain:
         assert {"nat KUBE-SERVICES", "nat KUBE-NODEPORTS", f"nat {CHAIN_OF_WEB}"} <= places
         assert {each["origin"]["object"].partition(" ")[0] for each in value["items"]} == {"Service", "EndpointSlice"}
 
+    def test_an_endpoint_leads_to_its_pod(self) -> None:
+        """Nobody wrote the EndpointSlice: what one can change is the Pod behind it."""
+        value = as_json("explain", str(NODEPORT), "web", "--node", "node-a")
+        lines = NODEPORT.read_text().splitlines()
+        dnat = next(each for each in value["items"] if "--to-destination 10.200.1.2:80" in each["text"])
+        assert "10.200.1.2" in lines[dnat["origin"]["line"] - 1]
+
     @pytest.mark.parametrize("mode", ["nftables", "ipvs"])
     def test_in_other_modes(self, mode: str) -> None:
         value = as_json("explain", str(NODEPORT), "default/web", "--node", "node-b", "--mode", mode)
@@ -91,7 +98,9 @@ class TestOfARunningLab:
         assert sorted(comparable(real.stdout)) == sorted(comparable(dry.stdout))
 
     def test_compare_marks_what_differs(self) -> None:
-        value = as_json("compare", str(NODEPORT), "--from", "curl", "--to", "10.64.3.3:80")
+        value = as_json(
+            "compare", str(NODEPORT), "--from", "curl", "--to", "10.64.3.3:80", "--modes", "iptables,nftables"
+        )
         assert [each["verdict"] for each in value["modes"]] == ["unreachable", "dropped"]
         assert value["modes"][0]["differs"] == []
         assert "verdict" in value["modes"][1]["differs"]

@@ -263,7 +263,7 @@ class TestSignals:
         assert b"is up" in command.stdout.readline()
         command.send_signal(number)
         machine.result(command).done()
-        assert not list(machine.rendezvous.iterdir())
+        assert not list(machine.rendezvous.glob("*"))
         assert not roles(machine)
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -277,7 +277,7 @@ class TestSignals:
             if result.status != 128 + number:
                 assert "is up" in result.out
                 machine.run("down").done()
-            assert not list(machine.rendezvous.iterdir())
+            assert not list(machine.rendezvous.glob("*"))
             assert not roles(machine)
 
     def test_at_any_moment_of_walk(self, machine: Machine) -> None:
@@ -297,7 +297,7 @@ class TestSignals:
         ended = set()
         for number in range(25):
             command = machine.start(*words)
-            until(lambda: holds_back(command.pid, signal.SIGINT) or command.poll() is not None, "its first statement")
+            begun(command)
             let_run(command, number * 0.0025)
             command.send_signal(signal.SIGINT)
             result = machine.result(command)
@@ -331,8 +331,13 @@ class TestSignals:
         assert (result.status, result.err) == (129, "已中断\n")
 
 
+def begun(command: subprocess.Popen[bytes]) -> None:
+    """Return when a command has come to its first statement."""
+    until(lambda: holds_back(command.pid, signal.SIGINT) or command.poll() is not None, "its first statement")
+
+
 def ready(command: subprocess.Popen[bytes]) -> None:
-    """Return when a command has come so far that signals are its own business; before that they are Python's."""
+    """Return when a command has come so far that signals have it clean up."""
     until(lambda: catches(command.pid, signal.SIGTERM) or command.poll() is not None, "ready for signals")
 
 
@@ -362,7 +367,7 @@ class TestOneName:
         assert (machine.rendezvous / "nodeport.sock").exists()
         machine.run(*UP, "--detach").done()
         machine.run("down").done()
-        assert not list(machine.rendezvous.iterdir())
+        assert not list(machine.rendezvous.glob("*"))
 
     def test_two_end_it_at_the_same_time(self, machine: Machine) -> None:
         machine.run(*UP, "--detach").done()

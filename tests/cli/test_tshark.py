@@ -321,10 +321,11 @@ def test_the_profiles_differ_in_their_preferences_for_tcp_alone() -> None:
 
 
 def documented_commands() -> list[str]:
-    """The commands in ``docs/captures.md`` that need no window."""
+    """The commands in ``docs/captures.md`` for tshark and its files: those of kube-netlab are run with all
+    documentation."""
     found = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "captures.md").read_text(), re.DOTALL)
     lines = [line for block in found for line in block.splitlines()]
-    return [line for line in lines if not line.startswith("wireshark ")]
+    return [line for line in lines if not line.startswith(("wireshark ", "kube-netlab "))]
 
 
 def test_the_commands_of_the_documentation_run(wireshark: Wireshark, walk: Path, tmp_path: Path) -> None:

@@ -360,6 +360,100 @@ class TestRefusals:
             lab.walk("client", to)
 
 
+class TestWhatIsToBlame:
+    def test_loopback_is_the_senders_own(self, lab: netlab.Lab) -> None:
+        walk = lab.walk("node-a", "127.0.0.1:30080")
+        assert walk.steps[0].reason is not None
+        assert "the nodePort of Service default/web on node-a" in walk.steps[0].reason.en
+
+    def test_a_segment_of_no_connection(self, lab: netlab.Lab) -> None:
+        walk = lab.walk("curl", packet='IP(dst="10.96.0.1")/TCP(dport=80, flags="A")')
+        check(walk)
+        told = advice(walk)
+        assert told is not None
+        assert walk.verdict == "refused"
+        assert "belongs to no connection there" in told.en
+
+    @pytest.mark.parametrize(
+        ("to", "why", "what"),
+        [
+            ("10.96.0.60:80", 'its targetPort "http" (tcp) names no port of the Pods', "Compare the targetPort"),
+            ("10.96.0.61:80", "it selects Pod default/sick, and none of them is ready", "are not ready"),
+            ("10.96.0.62:80", "it has no selector, and no EndpointSlice names it", "Look at the EndpointSlices"),
+            ("10.96.0.9:80", "no Pod has the labels of its selector (app=nothing)", "Compare the selector"),
+        ],
+    )
+    @pytest.mark.parametrize("sender", ["curl", "node-a"])
+    def test_why_there_are_no_endpoints(self, lab: netlab.Lab, sender: str, to: str, why: str, what: str) -> None:
+        walk = lab.walk(sender, to)
+        check(walk)
+        assert walk.verdict == "rejected"
+        reject, told = step_with(walk, "reject"), advice(walk)
+        assert reject.reason is not None
+        assert told is not None
+        assert why in reject.reason.en
+        assert what in told.en
+
+    @pytest.mark.parametrize(
+        ("to", "words"),
+        [
+            ("10.200.2.20:81", "Nothing listens on 81 at default/web-3."),
+            ("[::1]:80", "Nothing listens on 80 at default/curl."),
+            ("10.96.0.6:80", "compare the Service's targetPort"),
+        ],
+    )
+    def test_nothing_listens(self, lab: netlab.Lab, to: str, words: str) -> None:
+        walk = lab.walk("curl", to)
+        check(walk)
+        told = advice(walk)
+        assert walk.verdict == "refused"
+        assert told is not None
+        assert words in told.en
+
+    @pytest.mark.parametrize(
+        ("to", "protocol", "words"),
+        [
+            ("10.96.0.1:81", "tcp", "has no port 81/tcp; it has 80/tcp."),
+            ("10.96.0.1:80", "udp", "has no port 80/udp; it has 80/tcp."),
+            ("10.96.0.1", "icmp", "has no port for icmp; it has 80/tcp."),
+        ],
+    )
+    def test_a_port_that_the_service_does_not_have(self, lab: netlab.Lab, to: str, protocol: str, words: str) -> None:
+        walk = lab.walk("curl", to, protocol=protocol, timeout=0.3)
+        check(walk)
+        told = advice(walk)
+        assert walk.verdict != "answered"
+        assert told is not None
+        assert f"Service default/web {words}" in told.en
+
+    @pytest.mark.parametrize("address", ["172.18.255.200", "198.51.100.1"])
+    def test_an_address_that_only_rules_know(self, lab: netlab.Lab, address: str) -> None:
+        walk = lab.walk("client", f"{address}:80")
+        check(walk)
+        told = advice(walk)
+        assert walk.verdict == "unreachable"
+        assert told is not None
+        assert f"router found no way to {address}: nothing in the lab routes this address to a node" in told.en
+        assert lab.walk("curl", f"{address}:80").verdict == "answered"
+
+
+def test_a_port_without_hairpin(tmp_path: Path) -> None:
+    """It matters where the bridge sends the packet back, and nowhere else."""
+    text = NODEPORT.read_text()
+    for settings, verdict in (("  hairpin: false\n", "no-reply"), ("  hairpin: false\n  podWiring: ptp\n", "answered")):
+        file = tmp_path / "lab.yaml"
+        file.write_text(text.replace("  clients:\n", f"{settings}  clients:\n"))
+        with netlab.open_lab(file, LABS / "services.yaml") as lab:
+            walk = lab.walk("curl", "10.96.0.8:80", timeout=0.3)
+        check(walk)
+        assert walk.verdict == verdict
+        assert [gap.reason.id for gap in walk.gaps] == ["gap.hairpin-off"] * (verdict == "no-reply")
+
+
+def test_the_node_tells_again_and_again_that_there_is_no_way(lab: netlab.Lab) -> None:
+    assert [lab.walk("client", "10.77.0.1:80", timeout=0.3).verdict for _ in range(4)] == ["unreachable"] * 4
+
+
 class TestPings:
     def test_a_pod_answers(self, lab: netlab.Lab) -> None:
         walk = lab.walk("curl", "10.200.2.20", protocol="icmp")

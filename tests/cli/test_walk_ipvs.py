@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 import netlab
 from netlab.model.walk import Walk
+from tests.cli.command import run
 from tests.cli.test_walk import LABS, changes, check, step_with
 from tests.conftest import NODEPORT
 
@@ -94,7 +96,8 @@ def test_a_virtual_server_without_real_servers_refuses(lab: netlab.Lab, sender: 
     assert (walk.verdict, walk.gaps) == ("rejected", ())
     refused = step_with(walk, "reject")
     assert refused.reason is not None
-    assert refused.reason.id == "ipvs.no-real-server"
+    assert "has no real server" in refused.reason.en
+    assert "no Pod has the labels of its selector" in refused.reason.en
     assert refused.origin is not None
     assert refused.origin.object == "Service default/none"
 
@@ -137,3 +140,15 @@ def test_other_modes_and_back(lab: netlab.Lab) -> None:
         assert (b"KUBE-IPVS-FILTER" in rules) == (mode == "ipvs")
         assert (b":KUBE-NODEPORTS" in rules) == (mode == "iptables")
         assert lab.walk("client", "192.168.60.123:30080").verdict == "answered"
+
+
+def test_the_kernel_has_what_the_dry_run_says(lab: netlab.Lab) -> None:
+    real = lab.client.call("lab.rules", node="node-b")["text"]
+    files = [str(NODEPORT), str(LABS / "services.yaml"), str(LABS / "policies.yaml")]
+    dry = run("rules", *files, "--node", "node-b", "--mode", "ipvs", "--dry-run").stdout
+    assert sorted(comparable(real)) == sorted(comparable(dry))
+
+
+def comparable(text: str) -> list[str]:
+    """Without policies' counters and the lines of tables' ends, of which there are as many as tables."""
+    return [re.sub(r" \[\d+:\d+\]$", "", line).rstrip() for line in text.splitlines()]

@@ -105,7 +105,7 @@ def test_without_endpoints_it_is_rejected(lab: netlab.Lab, sender: str, to: str)
     refused = step_with(walk, "reject")
     assert refused.chain == "reject-chain"
     assert refused.reason is not None
-    assert refused.reason.id == "rule.rejected-no-endpoints"
+    assert refused.reason.id == "rule.rejected-nothing-selected"
     assert "Service default/none" in refused.reason.en
     assert origin_of(refused) == "Service default/none spec.selector"
 

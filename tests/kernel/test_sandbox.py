@@ -41,7 +41,8 @@ class TestInside:
             Path("/run/something").write_text("x")
             return before
 
-        assert sandbox(use) == []
+        program = {each.parts[2] for each in (ROOT, Path(sys.prefix)) if each.is_relative_to("/run")}
+        assert set(sandbox(use)) == program
         assert not Path("/run/something").exists()
 
     def test_networks_can_be_made_and_set(self, sandbox: Sandbox) -> None:
@@ -185,7 +186,3 @@ class TestAdvice:
 
     def test_what_is_mapped(self) -> None:
         assert sandbox._is_mapped(os.getuid())
-
-    def test_limits_are_read(self) -> None:
-        assert all(value > 0 for value in sandbox._limits().values())
-        assert "user.max_user_namespaces" in sandbox._limits()

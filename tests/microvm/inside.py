@@ -43,7 +43,9 @@ def serve(connection: socket.socket, log: int) -> None:
             assert message.id is not None
             if message.method == RUN:
                 # No cache: the tests are on a read-only disk.
-                words = [*message.params["tests"], "-p", "no:cacheprovider", "-p", "no:xdist"]
+                # No strict configuration: it has options of plugins that are for desktops alone.
+                options = ("-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=-ra --strict-markers")
+                words = [*message.params["tests"], *options, "-W", "ignore::pytest.PytestConfigWarning"]
                 status = pytest.main(words, plugins=[_Reporter(connection)])
                 said = os.pread(log, LOG_BYTES, max(0, os.fstat(log).st_size - LOG_BYTES)).decode(errors="replace")
                 end = {"test": None, "report": f"pytest ended with status {int(status)} and said: {said}"}

@@ -130,7 +130,7 @@ class TestUp:
         assert [json.loads(machine.result(each).out)["verdict"] for each in results] == ["answered"] * 2
         machine.run("down", "inside").done()
         gone(machine)
-        assert os.listdir(machine.rendezvous) == []
+        assert not machine.rendezvous.exists()
 
     def test_it_ends_with_its_frontend(self, machine: Machine, lab: subprocess.Popen[bytes]) -> None:
         lab.send_signal(signal.SIGINT)
@@ -209,7 +209,7 @@ class TestEnds:
         qemu_of(machine)
         command.send_signal(signal.SIGINT)
         result = machine.result(command)
-        assert (result.status, result.err) == (1, "interrupted\n")
+        assert (result.status, result.err) == (130, "interrupted\n")
         gone(machine)
 
 

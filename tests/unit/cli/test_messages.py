@@ -95,9 +95,16 @@ class TestStreams:
     def test_what_cannot_be_encoded(self, tmp_path: Path) -> None:
         with open(tmp_path / "out", "wb") as file:
             out = stream(file.fileno(), "ascii")
-            out.write("a → b")
+            out.write("1 → a  10.0.0.1  ✓\na → b ≠ 中\n")
             out.close()
-        assert (tmp_path / "out").read_text() == "a ? b"
+        assert (tmp_path / "out").read_text() == "1 -> a 10.0.0.1  ok\na -> b != ?\n"
+
+    def test_what_is_written_otherwise_is_only_what_cannot_be_encoded(self, tmp_path: Path) -> None:
+        with open(tmp_path / "out", "wb") as file:
+            out = stream(file.fileno(), "latin-1")
+            out.write("» a → b")
+            out.close()
+        assert (tmp_path / "out").read_text(encoding="latin-1") == "» a -> b"
 
     def test_nobody_reads_any_more(self) -> None:
         read, write = os.pipe()

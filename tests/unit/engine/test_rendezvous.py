@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from netlab.engine import rendezvous
 from netlab.engine.rendezvous import Listener
 from netlab.model.errors import BadInput, MachineCannot
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -81,14 +84,52 @@ class TestListener:
             assert path == folder / "lab.sock"
             assert path.stat().st_mode & 0o777 == 0o600
             rendezvous.connect(path).close()
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
+
+    def test_the_folder_goes_with_the_last_of_them(self, folder: Path) -> None:
+        with Listener(folder):
+            with Listener(folder):
+                pass
+            assert folder.is_dir()
+        assert not folder.exists()
+
+    def test_a_folder_that_has_gone_is_made_again(self, folder: Path) -> None:
+        listener = Listener(folder)
+        folder.rmdir()
+        with listener:
+            listener.publish("lab")
+            assert folder.stat().st_mode & 0o777 == 0o700
+            assert rendezvous.find("lab") == folder / "lab.sock"
+
+    def test_a_folder_that_goes_while_somebody_waits_for_it(self, folder: Path) -> None:
+        """Many come and go: each finds its socket in the folder that is there."""
+        script = "\n".join(
+            [
+                "import sys; from pathlib import Path; from netlab.engine import rendezvous",
+                "folder, name = Path(sys.argv[1]), sys.argv[2]",
+                "for _ in range(200):",
+                "    with rendezvous.Listener(folder) as listener:",
+                "        listener.publish(name)",
+                "        assert rendezvous.is_alive(folder / f'{name}.sock')",
+            ]
+        )
+        command = [sys.executable, "-c", script, str(folder)]
+        processes = [subprocess.Popen([*command, f"lab-{number}"], cwd=ROOT) for number in range(4)]
+        assert [process.wait() for process in processes] == [0] * 4
+        assert not folder.exists()
+
+    def test_what_the_dead_have_left_goes_with_the_folder(self, folder: Path) -> None:
+        for name in ("lab.sock", ".1-abc.sock"):
+            dead(folder / name)
+        assert rendezvous.running(folder) == {}
+        assert not folder.exists()
 
     def test_without_a_name_nothing_is_found_and_nothing_stays(self, folder: Path) -> None:
         with Listener(folder):
-            assert len(list(folder.iterdir())) == 1
+            assert len(list(folder.glob("*"))) == 1
             assert rendezvous.running(folder) == {}
-            assert len(list(folder.iterdir())) == 1
-        assert list(folder.iterdir()) == []
+            assert len(list(folder.glob("*"))) == 1
+        assert list(folder.glob("*")) == []
 
     def test_a_name_in_use(self, folder: Path) -> None:
         with Listener(folder) as first, Listener(folder) as second:
@@ -118,7 +159,7 @@ class TestListener:
             second.publish("lab")
         assert rendezvous.is_alive(folder / "lab.sock")
         second.__exit__(None, None, None)
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
 
     def test_a_name_that_is_kept(self, folder: Path) -> None:
         with Listener(folder) as listener:
@@ -133,7 +174,7 @@ class TestListener:
         with Listener(folder) as listener:
             listener.publish("lab")
             listener.keep()
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
 
     def test_a_long_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         long = tmp_path / ("x" * 120)
@@ -170,7 +211,7 @@ class TestListener:
         for each in threads:
             each.join()
         assert sorted(outcomes) == [False] * 7 + [True]
-        assert list(folder.iterdir()) == []
+        assert list(folder.glob("*")) == []
 
 
 class TestRunning:

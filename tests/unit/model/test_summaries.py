@@ -10,6 +10,7 @@ import pytest
 
 from netlab.model.records import TraceRecord
 from netlab.model.summaries import advice, round_trip_us, summary
+from netlab.model.text import Text
 from netlab.model.walk import Gap, Walk
 from netlab.packets.correlate import NO_REQUEST, correlate
 from netlab.packets.observation import Observation
@@ -138,12 +139,45 @@ def test_who_refused_is_told_only_where_it_was_seen() -> None:
     assert (blind.verdict, advice(blind)) == ("refused", None)
 
 
-def test_refused_by_a_pod_on_its_node_s_network() -> None:
-    """A Service led there, so it is the Service that is wrong."""
-    whole = seen("redirected by a user's rule")
-    text = advice(correlate(whole))
+def test_refused_where_no_service_led() -> None:
+    """A user's rule led there, or nobody: then it is no Service that is wrong."""
+    assert advised("redirected by a user's rule") == "advice.nothing-listens"
+    text = advice(correlate(seen("client to a closed port of a Pod")))
     assert text is not None
-    assert text.id == "advice.refused"
+    assert "targetPort" in text.en
+
+
+def test_port_without_hairpin() -> None:
+    found = walk("Pod to itself, port without hairpin", Setup(hairpin=False))
+    assert [gap.reason.id for gap in found.gaps] == ["gap.hairpin-off"]
+    assert "veth-web-1, the port of the bridge that it came in by" in found.gaps[0].reason.en
+    assert advised("Pod to itself, port without hairpin", Setup(hairpin=False)) == "advice.hairpin"
+
+
+def told_first(told: str, name: str = "client to no route") -> Walk:
+    """A walk whose first step says something else about where the packet goes."""
+    found = walk(name)
+    reason = Text(told, f"{told} en.", f"{told} zh。")
+    return msgspec.structs.replace(
+        found, steps=(msgspec.structs.replace(found.steps[0], reason=reason), *found.steps[1:])
+    )
+
+
+def test_port_that_the_service_does_not_have() -> None:
+    text = advice(told_first("walk.sent-to-no-port"))
+    assert text is not None
+    assert text.en == "walk.sent-to-no-port en. Rules take care of a Service's own ports alone."
+    assert advice(told_first("walk.sent-to-no-port", "client to nodePort, endpoint there")) is None
+
+
+def test_address_that_nothing_routes_to_a_node() -> None:
+    text = advice(told_first("walk.sent-to-balanced"))
+    assert text is not None
+    assert "router found no way to 172.16.0.1: nothing in the lab routes this address to a node" in text.en
+
+
+def test_stray_segment() -> None:
+    assert advised("segment of no connection") == "walk.resets-stray"
 
 
 def test_round_trip() -> None:

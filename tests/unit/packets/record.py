@@ -188,7 +188,7 @@ def record(setup: Setup, wanted: Iterable[Scenario]) -> dict[str, Observation]:
         vars(module)["correlate"] = note
 
         async def run() -> dict[str, Observation]:
-            engine = Engine(Zygotes(pods_zygote, proxies_zygote), None)
+            engine = Engine(Zygotes(pods_zygote, proxies_zygote), {}, None)
             engine.lab.load([Source("recorded.yaml", lab_file(setup))])
             await engine.lab.start()
             found = {}

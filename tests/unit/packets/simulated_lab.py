@@ -159,6 +159,7 @@ class _Builder:
             addresses=addresses,
             peer=peer,
             master=master,
+            hairpin=self.setup.hairpin if master == "cni0" else None,
         )
         if address is not None and ip_interface(address).network.num_addresses > 1:
             host.routes.append((str(ip_interface(address).network), None, name))

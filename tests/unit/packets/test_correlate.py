@@ -70,7 +70,8 @@ def test_every_row_is_true_and_no_true_row_is_missing(setup: Setup, scenarios: l
         assert [step_values(step) for step in walk.steps] == expected, each.name
         told_rows(walk, known, recorded)
         is_all = len(known) == len(probe.rows)
-        assert [gap.reason.id for gap in walk.gaps if is_all] == ["gap.not-seen-ending"] * each.is_lost, each.name
+        lost = "gap.hairpin-off" if "without hairpin" in each.name else "gap.not-seen-ending"
+        assert [gap.reason.id for gap in walk.gaps if is_all] == [lost] * each.is_lost, each.name
         assert is_all or walk.gaps
         assert walk.verdict == each.verdict, each.name
         endpoint, source = true_endpoint(probe)
@@ -312,4 +313,11 @@ def test_segment_of_no_connection_is_refused() -> None:
     back = next(step for step in walk.steps if step.direction == "reply")
     assert (walk.verdict, back.place) == ("refused", WEB_3)
     assert back.reason is not None
-    assert back.reason.id == "walk.resets"
+    assert back.reason.id == "walk.resets-stray"
+
+
+def test_reset_of_a_rule_says_nothing_about_who_listens() -> None:
+    walk, _ = complete(simulate(scenario("reset by a rule"), Setup()))
+    told = [step.reason.id for step in walk.steps if step.direction == "reply" and step.reason is not None]
+    assert told[0] == "walk.resets-by-rule"
+    assert "walk.resets" not in told

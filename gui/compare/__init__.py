@@ -1,0 +1,1 @@
+"""The same probe in several modes of kube-proxy, side by side."""

@@ -1,0 +1,1 @@
+"""The tables below the views: frames and connections."""

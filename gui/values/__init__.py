@@ -1,0 +1,1 @@
+"""What the views show, as values: pure functions over the model, without Qt."""

@@ -1,0 +1,1 @@
+"""The walk: one player, and the views that are bound to the same step."""

@@ -1,0 +1,1 @@
+"""The main window: wiring, commands, and the bars around the views."""

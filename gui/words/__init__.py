@@ -1,0 +1,1 @@
+"""The reader's language, switchable while the app runs."""

@@ -1,0 +1,1 @@
+"""The lab's files: read, changed, and built again."""
