@@ -39,7 +39,7 @@ def look_at(walk: Walk, wanted: dict[str, Any], mode: str) -> None:
     verdict = wanted.get("verdict", "answered")
     if verdict != "any":
         assert walk.verdict in ([verdict] if isinstance(verdict, str) else verdict), verdicts(walk)
-    if "service" in wanted:
+    if wanted.get("service"):
         assert is_named(walk, f"Service default/{wanted['service']}"), verdicts(walk)
     if "translated" in wanted:
         assert wanted["translated"] in {step.destination for step in walk.steps if "destination" in step.changed}
