@@ -25,6 +25,8 @@ from netlab.proxy.userspace.balancer import Balancer
 
 CHECK_S, CHECK_TIMEOUT_S = 2.0, 1.0
 """How often a node is asked, and how long it has to answer."""
+RETRY_S = 0.25
+"""After how long a node that is not well is asked again: one that comes up is not to wait."""
 UDP_IDLE_S = 30.0
 
 CANNOT_LISTEN = Message(
@@ -184,5 +186,5 @@ class _Check:
     def _finish(self, healthy: bool) -> None:
         self._hang_up()
         self._next.cancel()
-        self._next = self.loop.call_later(self.every_s, self._ask)
+        self._next = self.loop.call_later(self.every_s if healthy else min(self.every_s, RETRY_S), self._ask)
         self.tell(self.key, healthy)

@@ -2,7 +2,7 @@
 
 Each is a child of a fork server, in a network namespace that it is given, and does what its control connection says
 until that closes: lines of JSON-RPC with the method "announce" ({"addresses": […]}) or "serve" ({"frontends": […]}).
-What it has to tell goes the other way, as "balancer.connection" and "balancer.complaint".
+What it cannot do goes the other way, as "balancer.complaint".
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import msgspec
 from netlab.kernel import libc
 from netlab.model import jsonrpc
 from netlab.model.balancer import Frontend
-from netlab.model.records import ProxyConnection
 from netlab.model.text import Text
 from netlab.node.balancer_box import CHECK_S, BalancerBox
 from netlab.node.eventloop import READ, EventLoop
@@ -49,15 +48,16 @@ def balance(given: Mapping[str, Any], descriptors: list[int]) -> None:
     raise_descriptor_limit()
     loop = EventLoop()
 
-    def tell(method: str, value: ProxyConnection | Text) -> None:
+    def complain(text: Text) -> None:
         with suppress(ConnectionError):
-            control.sendall(jsonrpc.notification(method, msgspec.to_builtins(value)))
+            control.sendall(jsonrpc.notification("balancer.complaint", msgspec.to_builtins(text)))
 
     box = BalancerBox(
         loop,
         given["place"],
-        report=lambda record: tell("balancer.connection", record),
-        complain=lambda text: tell("balancer.complaint", text),
+        # Nobody keeps a list of its connections; there may be very many.
+        report=lambda _: None,
+        complain=complain,
         check_s=given.get("check_s", CHECK_S),
     )
     _obey(

@@ -18,8 +18,12 @@ from tests.conftest import NODEPORT, ROOT
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("documented")]
 
 FILES = ["README.md", "README.zh-CN.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-NOT_RUN = re.compile(r"(\./run|\./test|wireshark|kube-netlab gui) .*|kube-netlab .*--(vm|mode ipvs)\b.*")
-"""What takes a display or a microVM, installs packages, or is this very run."""
+NOT_RUN = re.compile(
+    r"(\./run|\./test|wireshark|kube-netlab gui) .*"
+    r"|kube-netlab (apply|delete) NAME .*"
+    r"|kube-netlab .*--(vm|mode ipvs)\b.*"
+)
+"""What takes a display or a microVM, installs packages, is this very run, or has words to be filled in."""
 FILLED_IN = {
     "[--proto tcp|udp|icmp|sctp]": "--proto tcp",
     "--from WHO": "--from curl",
@@ -27,6 +31,12 @@ FILLED_IN = {
     "--from NODE": "--from node-a",
     "CLUSTER_IP:PORT": "10.96.0.50:80",
 }
+CHANGED = """
+apiVersion: v1
+kind: Service
+metadata: {name: another}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+"""
 KUBECTL = "#!/bin/sh\ncat cluster-objects.yaml\n"
 
 
@@ -62,6 +72,7 @@ def checkout(machine: Machine) -> Path:
     folder.chmod(0o755)
     for name in (".venv", "netlab", "assets"):
         (folder / name).symlink_to(ROOT / name)
+    (machine.work / "changed.yaml").write_text(CHANGED)
     for name in ("lab.yaml", "LAB.yaml"):
         (folder / name).write_text(NODEPORT.read_text())
     (folder / "cluster-objects.yaml").write_text(cluster_objects())

@@ -52,7 +52,7 @@ def test_layer_2(tmp_path: Path, pool: str) -> None:
     """The node with the endpoint answers; also for a pool that is no part of the node network."""
     ip = pool.partition("/")[0]
     with netlab.open_lab(lab_file(tmp_path, "l2", pool=pool)) as lab:
-        until(lambda: lab.walk("client", f"{ip}:80").verdict == "answered", "answered", 10)
+        until(lambda: lab.walk("client", f"{ip}:80").verdict == "answered", "answered", 30)
         walk = lab.walk("client", f"{ip}:80")
         assert walk.endpoint is not None
         assert walk.endpoint.pod == "default/web-1"
@@ -73,12 +73,12 @@ def test_a_box_in_front(tmp_path: Path, policy: str) -> None:
             status, out, _ = lab.run("client", "curl", "-sS", "-m", "2", "http://192.168.60.240/")
             return json.loads(out)["client"].rpartition(":")[0] if status == 0 and out else ""
 
-        until(lambda: bool(said()), "an answer", 10)
+        until(lambda: bool(said()), "an answer", 30)
         seen = {said() for _ in range(6)}
         if policy == "Local":
             assert seen == {"192.168.60.247"}
         else:
-            until(lambda: {said() for _ in range(6)} == {"10.200.2.1", "192.168.60.11", "192.168.60.13"}, "all", 10)
+            until(lambda: {said() for _ in range(6)} == {"10.200.2.1", "192.168.60.11", "192.168.60.13"}, "all", 60)
 
 
 def test_a_pool_that_is_used_up_is_noted(tmp_path: Path) -> None:
