@@ -18,11 +18,13 @@ from netlab.node import kube_proxy, pods
 
 
 async def measure(what: str, text: bytes, limits: Mapping[str, int]) -> None:
+    # As the engine does: fork servers first, which get ready while the rest is imported.
+    pods_zygote, proxies_zygote = pods.start_zygote(), kube_proxy.start_zygote()
     from netlab.engine.server import Engine
     from netlab.lab.lab import Zygotes
     from netlab.objects.yaml_source import Source
 
-    lab = Engine(Zygotes(pods.start_zygote(), kube_proxy.start_zygote()), limits, None).lab
+    lab = Engine(Zygotes(pods_zygote, proxies_zygote), limits, None).lab
     lab.load([Source("lab.yaml", text)])
     nodes = list(lab.configs)
     if what == "fabric":

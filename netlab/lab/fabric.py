@@ -67,11 +67,29 @@ class Fabric:
         self._home = NetlinkSocket(NETLINK_ROUTE)
         self._done: dict[str, _Done] = {}
         self._veths_done = 0
+        self._unwired: list[str] = []
 
     def build(self, plan: FabricPlan) -> None:
         """Make what the plan has and the fabric does not have yet; plans only grow (:func:`netlab.lab.plan.plan_pod`).
 
         Raises :class:`NetlinkError` or :class:`MachineCannot`; the sandbox's end cleans up.
+        """
+        self.make_places(plan)
+        self._home.run(self._veth_request(veth) for veth in plan.veths[self._veths_done :])
+        self._veths_done = len(plan.veths)
+        # After the links to the outside, as on any node: what leaves by loopback is masqueraded to the first address of
+        # the first link.
+        for name in self._unwired:
+            bridges = plan.setups[name].bridges
+            self._routes[name].run(rtnetlink.bridge(bridge, index, mac) for bridge, index, mac in bridges)
+        self._unwired.clear()
+        for setup in plan.setups.values():
+            self._configure(setup)
+
+    def make_places(self, plan: FabricPlan) -> None:
+        """Make the namespaces of the plan that are not there yet, without links: processes can start in them.
+
+        Raises as :meth:`build`, which does this first.
         """
         new = [setup for setup in plan.setups.values() if setup.name not in self.namespaces]
         for namespace in netns.create([setup.name for setup in new]):
@@ -80,14 +98,7 @@ class Fabric:
             with self.namespaces[setup.name].entered():
                 _apply_settings(setup)
                 self._routes[setup.name] = NetlinkSocket(NETLINK_ROUTE)
-        self._home.run(self._veth_request(veth) for veth in plan.veths[self._veths_done :])
-        self._veths_done = len(plan.veths)
-        # After the links to the outside, as on any node: what leaves by loopback is masqueraded to the first address of
-        # the first link.
-        for setup in new:
-            self._routes[setup.name].run(rtnetlink.bridge(name, index, mac) for name, index, mac in setup.bridges)
-        for setup in plan.setups.values():
-            self._configure(setup)
+        self._unwired += [setup.name for setup in new]
 
     def _veth_request(self, veth: Veth) -> Request:
         one, other = veth.one, veth.other

@@ -70,8 +70,8 @@ OPENINGS = (SYN, SYN | ACK)
 """The flags of the first two segments of a TCP connection."""
 POD_END_S = 5.0
 """How long the fork server may take to tell of what a Pod has ended, seconds."""
-PODS_AT_ONCE = 8
-"""Pods that are wired together, in few exchanges with the kernel, before their processes start."""
+PODS_AT_ONCE = 16
+"""Pods that are made together, in few exchanges with the kernel."""
 
 CANNOT_LISTEN = Message(
     "lab.cannot-listen",
@@ -191,12 +191,14 @@ class Lab:
             group = pods[start : start + PODS_AT_ONCE]
             for pod in group:
                 plan_pod(plan, pod)
-            await asyncio.to_thread(self.fabric.build, plan)
+            await asyncio.to_thread(self.fabric.make_places, plan)
             for pod in group:
                 point = self._observe_place(plan.setups[pod.place])
                 namespace = point.namespace.descriptor
                 addresses = [str(each) for each in pod.addresses]
                 self.pods.start(pod.place, pod.node, namespace, addresses, point.shared)
+            # The fork server makes the processes at the same time.
+            await asyncio.to_thread(self.fabric.build, plan)
         self.topology = plan.topology()
 
     def _observe_place(self, setup: PlaceSetup) -> Watchpoint:
