@@ -33,7 +33,7 @@ SIZES, SMOKE_SIZES = (500, 1000, 2000, 5000, 10_000), (500, 2000)
 CHANGES, SMOKE_CHANGES = (1, 10, 100, 1000, 2000), (1, 100)
 MODES = ("iptables", "nftables", "ipvs")
 ROUNDS = 5
-GROWTH_LIMIT = 5.0
+GROWTH_LIMIT = 3.0
 """How much one change may cost more in a cluster of the largest size than in one of the smallest, which has one tenth
 and less of it: constant but for caches."""
 

@@ -35,6 +35,7 @@ class ServiceTracker:
     _slices_of: dict[ObjectKey, set[ObjectKey]] = field(default_factory=dict)
     _ports_of: dict[ObjectKey, list[ServicePortName]] = field(default_factory=dict)
     _dirty: set[ObjectKey] = field(default_factory=set)
+    _endpoints: int = 0
 
     def set_service(self, service: Service) -> None:
         key = ObjectKey("Service", service.metadata.namespace, service.metadata.name)
@@ -84,7 +85,7 @@ class ServiceTracker:
 
     def endpoint_count(self) -> int:
         """Endpoints of all Service ports together, each counted once a port: what decides about a large cluster."""
-        return sum(len(state.all_endpoints) for state in self.ports.values())
+        return self._endpoints
 
     def take_changes(self) -> dict[ServicePortName, PortState | None]:
         """The Service ports whose state has changed, with their new state (None: there is no such port any more)."""
@@ -99,10 +100,12 @@ class ServiceTracker:
                     self._ports_of[key] = list(new)
             for name in old_names:
                 if name not in new:
-                    del self.ports[name]
+                    self._endpoints -= len(self.ports.pop(name).all_endpoints)
                     changed[name] = None
             for name, state in new.items():
-                if self.ports.get(name) != state:
+                known = self.ports.get(name)
+                if known != state:
+                    self._endpoints += len(state.all_endpoints) - (len(known.all_endpoints) if known is not None else 0)
                     self.ports[name] = state
                     changed[name] = state
         self._dirty.clear()

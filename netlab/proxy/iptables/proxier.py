@@ -40,6 +40,8 @@ class IptablesProxier:
         self._family: Literal[4, 6] = 4 if settings.family.value == 4 else 6
         self._full = True
         self._large = False
+        self._counts: dict[ServicePortName, int] = {}
+        self._endpoints = 0
         if settings.localhost_v4:
             sysctl.write(ROUTE_LOCALNET, 1)
 
@@ -49,7 +51,7 @@ class IptablesProxier:
     def sync(
         self, changed: Mapping[ServicePortName, PortState | None], ports: Mapping[ServicePortName, PortState]
     ) -> SyncReport:
-        large = sum(len(each.all_endpoints) for each in ports.values()) > LARGE_CLUSTER_ENDPOINTS
+        large = self._count(changed) > LARGE_CLUSTER_ENDPOINTS
         if large != self._large:
             self._large = large
             changed = {**changed, **ports}
@@ -67,6 +69,15 @@ class IptablesProxier:
             except ProgramFailed:
                 pass  # The rules are not as we left them: somebody else has been at them.
         return self._apply(self.state.full_change(parse_save(iptables.save(self._family, self.node))), full=True)
+
+    def _count(self, changed: Mapping[ServicePortName, PortState | None]) -> int:
+        """How many endpoints all Service ports have, which is kept up as they change."""
+        for name, each in changed.items():
+            count = len(each.all_endpoints) if each is not None else 0
+            self._endpoints += count - self._counts.pop(name, 0)
+            if count:
+                self._counts[name] = count
+        return self._endpoints
 
     def _apply(self, changes: Mapping[str, TableChange], *, full: bool) -> SyncReport:
         transactions = lines = 0
