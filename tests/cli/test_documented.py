@@ -5,6 +5,7 @@ A file's blocks run one after the other in one folder, which looks like a checko
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -86,7 +87,11 @@ def run(machine: Machine, checkout: Path, *command: str) -> None:
     path = f"{checkout / 'bin'}:{ROOT / '.venv/bin'}:/usr/bin:/bin"
     environment = machine.environment({"HOME": str(checkout), "PATH": path})
     result = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    labs = json.loads(machine.run("ls", "-o", "json").out)
+    for lab in labs:
+        machine.run("down", lab["name"])
     assert result.returncode == 0, f"{command[-1]}\n{result.stdout}\n{result.stderr}"
+    assert labs == [], "a block ends the labs that it starts"
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if blocks(file, "sh")])
