@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from netlab.model.keys import Origin
+from netlab.model.rulebook import IPTABLES_TABLES
 from netlab.model.walk import Step
 
 _JUMP = re.compile(r"(?:^|\s)(?:-j|-g|jump|goto)\s+(\S+)")
 BASE = ("PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING")
-TABLES = ("raw", "mangle", "nat", "filter", "security")
 
 
 class RuleItem(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ _DEEPEST = 12
 
 def _order(key: tuple[str, str, str]) -> tuple[object, ...]:
     family, table, chain = key
-    tables = TABLES.index(table) if table in TABLES else len(TABLES)
+    tables = IPTABLES_TABLES.index(table) if table in IPTABLES_TABLES else len(IPTABLES_TABLES)
     chains = next((at for at, base in enumerate(BASE) if chain.upper().endswith(base)), len(BASE))
     return (family != "ip", family, chains == len(BASE), tables, table, chains, chain)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from netlab.model.keys import ObjectKey
+from netlab.model.keys import ObjectKey, key_of
 
 Json = dict[str, Any]
 
@@ -30,12 +30,6 @@ class Event(NamedTuple):
 
 class RevisionGone(Exception):
     """A watch asked for changes since a revision that is no longer remembered, or not there yet: list again."""
-
-
-def key_of(value: Json) -> ObjectKey:
-    """The key of an object from its kind and metadata."""
-    metadata = value["metadata"]
-    return ObjectKey(value["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from netlab.cluster.allocators import Allocators, release_service
-from netlab.cluster.store import Store, key_of, same
+from netlab.cluster.store import Store, same
 from netlab.lab.addresses import Addresses
 from netlab.lab.allocation import allocate_services
 from netlab.lab.faults import Faults
@@ -24,7 +24,7 @@ from netlab.lab.plan import PodPlan
 from netlab.lab.resolve import Resolved, note_missing_pods
 from netlab.model.changes import Action
 from netlab.model.errors import BadInput
-from netlab.model.keys import ObjectKey
+from netlab.model.keys import ObjectKey, key_of
 from netlab.model.text import Message, Text
 from netlab.objects.field import FieldError, forbidden, invalid
 from netlab.objects.node import HOSTNAME_LABEL, Node

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from netlab.cluster.endpointslices import MANAGER, is_managed, slices_for
-from netlab.cluster.store import Event, Store, key_of
-from netlab.model.keys import ObjectKey
+from netlab.cluster.store import Event, Store
+from netlab.model.keys import ObjectKey, key_of
 from netlab.objects.endpointslice import MANAGED_BY_LABEL, SERVICE_NAME_LABEL
 from netlab.objects.node import Node
 from netlab.objects.pod import Pod

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from netlab.lab.input import Locator
-from netlab.model.keys import ObjectKey, Origin
+from netlab.model.keys import ObjectKey, Origin, key_of
 from netlab.objects.pod import IPS_ANNOTATION
 
 Find = Callable[[ObjectKey], dict[str, Any] | None]
@@ -51,8 +51,4 @@ class CauseLocator:
 
 def in_objects(objects: list[dict[str, Any]]) -> Find:
     """Finds in a list of objects."""
-    known = {
-        ObjectKey(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
-        for each in objects
-    }
-    return known.get
+    return {key_of(each): each for each in objects}.get

@@ -16,7 +16,6 @@ import msgspec
 
 from netlab.cluster.allocators import Allocators
 from netlab.cluster.endpointslices import slices_for
-from netlab.cluster.store import key_of
 from netlab.lab.addresses import Addresses, Ranges, host_fault
 from netlab.lab.allocation import allocate_services
 from netlab.lab.faults import Faults
@@ -26,7 +25,7 @@ from netlab.lab.networks import Side, declared_or_derived
 from netlab.lab.placement import place_pods
 from netlab.lab.plan import ROUTER, ClientPlan, NodePlan, PodPlan, Wiring
 from netlab.model.errors import BadInput
-from netlab.model.keys import ObjectKey
+from netlab.model.keys import ObjectKey, key_of
 from netlab.model.text import Message, Text
 from netlab.objects.endpointslice import SERVICE_NAME_LABEL, EndpointSlice
 from netlab.objects.field import FieldError, invalid, required

@@ -9,10 +9,9 @@ from typing import Literal
 from netlab.kernel import iptables, nft, nftables
 from netlab.lab.observatory import Watchpoint
 from netlab.model.keys import Origin
-from netlab.model.rulebook import ElementEntry, Rulebook, RuleEntry, ServerEntry
+from netlab.model.rulebook import IPTABLES_TABLES, ElementEntry, Rulebook, RuleEntry, ServerEntry
 
 _IPTABLES: dict[str, Literal[4, 6]] = {"ip": 4, "ip6": 6}
-_IPTABLES_TABLES = ("raw", "mangle", "nat", "filter", "security")
 
 RuleKey = tuple[str, str, str, str]
 """A rule by family ("ip"), table, chain and text."""
@@ -60,7 +59,7 @@ def _read_rules(place: str, rules: nftables.RuleSet, tables: list[tuple[str, str
     entries: dict[tuple[str, str, int], RuleEntry] = {}
     saved: dict[str, dict[tuple[str, str], list[str]]] = {}
     for family, table in tables:
-        if family in _IPTABLES and table in _IPTABLES_TABLES:
+        if family in _IPTABLES and table in IPTABLES_TABLES:
             if family not in saved:
                 saved[family] = _saved_texts(iptables.save(_IPTABLES[family], place))
             _add_iptables_rules(entries, family, table, rules, saved[family], causes)

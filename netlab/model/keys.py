@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 
@@ -19,6 +22,12 @@ class ObjectKey(msgspec.Struct, frozen=True, order=True):
     def path(self) -> str:
         """ "namespace/name", or the bare name of a cluster-wide object."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def key_of(value: Mapping[str, Any]) -> ObjectKey:
+    """The key of an object from its kind and metadata."""
+    metadata = value["metadata"]
+    return ObjectKey(value["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 class Origin(msgspec.Struct, frozen=True):

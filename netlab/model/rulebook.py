@@ -9,6 +9,9 @@ import msgspec
 
 from netlab.model.keys import Origin
 
+IPTABLES_TABLES = ("raw", "mangle", "nat", "filter", "security")
+"""Tables of nftables that are iptables' own, in the order in which a hook asks them."""
+
 
 class ChainInfo(NamedTuple):
     """A base chain: its hook's name as iptables writes it, and its priority. ``nat``: only the first packet of a

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from netlab.model.keys import Origin
+from netlab.model.rulebook import IPTABLES_TABLES
 from netlab.model.text import Message, Text
 from netlab.model.walk import Step, Verdict, Walk
 
@@ -70,7 +71,6 @@ _TOLD_OF_FRAMES = {
 
 
 _BY_PROGRAM = ("relayed", "closed")
-IPTABLES_TABLES = ("raw", "mangle", "nat", "filter", "security")
 
 
 class Told(msgspec.Struct, frozen=True):

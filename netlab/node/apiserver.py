@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from netlab.model.keys import ObjectKey
+from netlab.model.keys import ObjectKey, key_of
 from netlab.model.text import Message, Text
 from netlab.node.kubeconfig import ApiServer
 from netlab.node.objectsource import Changed, Listed
@@ -161,7 +161,7 @@ class _Reflector(threading.Thread):
         finally:
             connection.close()
         objects = [{**each, "kind": self.resource.kind} for each in value.get("items") or []]
-        self._replace({_key(each): each for each in objects})
+        self._replace({key_of(each): each for each in objects})
         return str(value["metadata"]["resourceVersion"])
 
     def _replace(self, found: dict[ObjectKey, Json]) -> None:
@@ -204,9 +204,9 @@ class _Reflector(threading.Thread):
     def _change(self, kind: Literal["ADDED", "MODIFIED", "DELETED"], value: Json) -> None:
         assert self.known is not None
         if kind == "DELETED":
-            self.known.pop(_key(value), None)
+            self.known.pop(key_of(value), None)
         else:
-            self.known[_key(value)] = value
+            self.known[key_of(value)] = value
         self.tell(self.resource.kind, (kind, value))
 
     def _connect(self, timeout: float) -> http.client.HTTPConnection:
@@ -235,11 +235,6 @@ def _checked(response: http.client.HTTPResponse) -> bytes:
     except (msgspec.DecodeError, KeyError, TypeError):
         words = response.reason
     raise _Refused(f"{response.status}: {words}")
-
-
-def _key(value: Mapping[str, Any]) -> ObjectKey:
-    metadata = value["metadata"]
-    return ObjectKey(value["kind"], metadata.get("namespace", ""), metadata["name"])
 
 
 def _revision(value: Mapping[str, Any]) -> str:

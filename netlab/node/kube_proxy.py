@@ -20,7 +20,7 @@ import msgspec
 from netlab.kernel import libc
 from netlab.kernel.rulewatch import RuleWatch
 from netlab.model.errors import NetlabError
-from netlab.model.keys import ObjectKey
+from netlab.model.keys import key_of
 from netlab.node import balancing, zygote
 from netlab.node.companions import Companions, Synced
 from netlab.node.objectsource import Changed, EngineSource, Listed, ObjectSource, SourceEnded
@@ -155,7 +155,7 @@ class KubeProxy:
         self._companions.see_node(self._node_object if own else None)
         if not self.trackers:
             self.trackers = {family: ServiceTracker(family, self._topology()) for family in Family}
-        keys = {_key(each) for each in listed.objects}
+        keys = {key_of(each) for each in listed.objects}
         for tracker in self.trackers.values():
             tracker.forget_all_but(keys)
             tracker.set_node(self._topology())
@@ -170,7 +170,7 @@ class KubeProxy:
         if event.type != "DELETED":
             self._put(value)
             return
-        key = _key(value)
+        key = key_of(value)
         self._companions.object_changed(value)
         if key.kind == "Node" and key.name == self.node:
             self._companions.see_node(None)
@@ -288,7 +288,3 @@ class KubeProxy:
             self._companions.failed(family, changed)
             raise
         done.append(Synced(family, changed, report, time.monotonic() - begin))
-
-
-def _key(value: Mapping[str, Any]) -> ObjectKey:
-    return ObjectKey(value["kind"], value["metadata"].get("namespace", ""), value["metadata"]["name"])

@@ -122,10 +122,10 @@ def explain_rule(
     if rule.chain in ("firewall-check", "service-endpoints-check", "nodeport-endpoints-check"):
         return _explain_check(rule, element)
     if rule.chain == "reject-chain":
-        return reasons.REJECTED_NO_ENDPOINTS(service=_service(led_by), answer=_answer(packet))
+        return reasons.REJECTED_NO_ENDPOINTS(service=_service(led_by), answer=port_unreachable(packet))
     if rule.chain == "cluster-ips-check":
         refused = rule.text.endswith("reject")
-        return reasons.REJECTED_WRONG_PORT(answer=_answer(packet)) if refused else reasons.DROPPED_NO_SERVICE()
+        return reasons.REJECTED_WRONG_PORT(answer=port_unreachable(packet)) if refused else reasons.DROPPED_NO_SERVICE()
     if kind == "external":
         return _explain_external(rule)
     if kind == "firewall":
@@ -145,7 +145,8 @@ def _service(element: ElementEntry | None) -> str:
     return element.origin.object if element is not None and element.origin is not None else "?"
 
 
-def _answer(packet: Packet) -> str:
+def port_unreachable(packet: Packet) -> str:
+    """What a packet is refused with unless a rule says otherwise, as nft and IPVS have it."""
     return "icmp-port-unreachable" if packet.family == 4 else "icmpv6-port-unreachable"
 
 

@@ -102,7 +102,7 @@ class Stay:
         if server is None or not isinstance(last, HookPass):
             return
         service = server.origin.object if server.origin is not None else "?"
-        answer = "icmp-port-unreachable" if last.packet.family == 4 else "icmpv6-port-unreachable"
+        answer = nftables_reasons.port_unreachable(last.packet)
         virtual = last.packet.destination_text
         reason = ipvs_reasons.NO_REAL_SERVER(virtual=virtual, service=service, answer=answer)
         told = self._with_cause(reason, server.origin, last.packet)

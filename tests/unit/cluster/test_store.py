@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netlab.cluster import store as store_module
-from netlab.cluster.store import Event, RevisionGone, Store, key_of
-from netlab.model.keys import ObjectKey
+from netlab.cluster.store import Event, RevisionGone, Store
+from netlab.model.keys import ObjectKey, key_of
 
 
 def pod(name: str, namespace: str = "lab", **fields: Any) -> dict[str, Any]:
